@@ -16,7 +16,7 @@ from all_pairs import pairs_first
 from test_queries_gaussian import distributions_of, gaussian, log_density, points_of
 
 from sklearn_puffer import PufferfishSum
-from sklearn_puffer._sums import SECRETS
+from sklearn_puffer._sums.users import SECRETS
 from sklearn_puffer.priors import Discrete
 from sklearn_puffer.users import User, sum_scale, user_pairs
 

@@ -30,10 +30,11 @@ from sklearn.utils import get_tags
 
 from sklearn_puffer import Ledger, LedgerError, OverspentError, PufferfishSum, UncertifiedError
 from sklearn_puffer._noise import sampler_loss, system_entropy
-from sklearn_puffer._sums import SECRETS, PrivateAnswer
+from sklearn_puffer._sums import PrivateAnswer
 from sklearn_puffer._sums.estimator import _rule
 from sklearn_puffer._sums.reports import SumSettings
 from sklearn_puffer._sums.sums import DiscreteSum, answers_about, secret_pairs
+from sklearn_puffer._sums.users import SECRETS
 from sklearn_puffer.priors import Discrete, GaussianMixture
 from sklearn_puffer.users import User
 

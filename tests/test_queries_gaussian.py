@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 from sklearn_puffer import Ledger, OverspentError, PufferfishSum
 from sklearn_puffer._noise import sampler_loss
-from sklearn_puffer._sums import exact_sum
+from sklearn_puffer._sums.gaussian import exact_sum
 from sklearn_puffer.closed_forms import corollary_1b, gaussian_users
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture

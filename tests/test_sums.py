@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 from sklearn_puffer._losses import Wide
-from sklearn_puffer._sums import SECRETS, convolved, laplace_sums, least_loss, sum_of
 from sklearn_puffer._sums import losses as sum_losses
-from sklearn_puffer._sums.losses import PairLosses
+from sklearn_puffer._sums.convolution import convolved, laplace_sums, sum_of
+from sklearn_puffer._sums.losses import PairLosses, least_loss
+from sklearn_puffer._sums.users import SECRETS
 from sklearn_puffer.priors import Discrete, GaussianMixture
 from sklearn_puffer.users import SumLosses, User, UserPair, sum_scale, user_pairs, worst_case_scale
 
@@ -447,10 +448,10 @@ def test_few_of_the_others_give_an_upper_end():
     users = [User(LAWS["plain"], alternative=LAWS["negative"]), User(LAWS["gap"], count=200)]
     losses = PairLosses(users, user_pairs(users[:1], "distribution"))
     for theta in (0.5, 3.0, 40.0):
-        exact = float(losses.ends_of(0, theta)[1].max())
+        exact = float(losses.interval_of(0, theta)[1].max())
         for budget in (0.0, exact * 0.5, exact * 1.01, exact * 2.0, math.inf):
             upper = losses.upper(0, theta, budget)
-            assert exact * (1.0 - 1e-12) <= upper <= losses.worst_of(0, theta)
+            assert exact * (1.0 - 1e-12) <= upper <= losses.worst_case(0, theta)[1].max()
             assert upper <= budget or budget < exact
 
 
@@ -577,10 +578,10 @@ def test_those_who_are_counted_on_are_among_the_others(classes, steps):
     users = [User(Discrete([0, 1, 1 + span], [0.5, 0.25, 0.25]), count=n) for span, n in classes]
     losses = PairLosses(users, user_pairs(users, "distribution-absence"))
     for k in range(len(users)):
-        chosen = losses._counted(k, steps)
-        assert np.all((chosen >= 0) & (chosen <= losses._less(k)))
+        chosen = losses._counted_others(k, steps)
+        assert np.all((chosen >= 0) & (chosen <= losses._all_others(k)))
         assert losses._spans @ chosen <= steps
-        assert np.array_equal(losses._counted(k, 10**6), losses._less(k))
+        assert np.array_equal(losses._counted_others(k, 10**6), losses._all_others(k))
 
 
 @pytest.mark.parametrize(
@@ -591,8 +592,8 @@ def test_whoever_is_counted_on_the_ends_hold_the_loss(theta, monkeypatch):
     users += [User(LAWS["plain"], alternative=LAWS["gap"]), User(LAWS["negative"])]
     pairs = user_pairs(users[:5], "distribution")
     exact = SumLosses(users, pairs).intervals(theta)
-    monkeypatch.setattr(sum_losses, "FEW", 200)
-    monkeypatch.setattr(sum_losses, "MANY", 2000)
+    monkeypatch.setattr(sum_losses, "SHORT_SUM", 200)
+    monkeypatch.setattr(sum_losses, "LONG_SUM", 2000)
     assert not PairLosses(users, pairs).counts_all(0)
     lower, upper = SumLosses(users, pairs).intervals(theta)
     assert np.all(lower <= exact[1])
@@ -628,7 +629,7 @@ def _log_mean(distribution, tilt):
 
 @pytest.mark.slow
 def test_a_million_users_are_answered_for(monkeypatch):
-    monkeypatch.setattr(sum_losses, "MANY", 2**14)
+    monkeypatch.setattr(sum_losses, "LONG_SUM", 2**14)
     rows = [
         ([10, 20, 40, 20, 10], [10, 30, 20, 30, 10]),
         ([10, 20, 41, 19, 10], [10, 29, 21, 30, 10]),

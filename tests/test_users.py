@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_puffer._sums import SECRETS, common_step, step_of
+from sklearn_puffer._sums.reports import common_step, step_of
+from sklearn_puffer._sums.users import SECRETS
 from sklearn_puffer.priors import Discrete, GaussianMixture
 from sklearn_puffer.users import User, user_pairs
 

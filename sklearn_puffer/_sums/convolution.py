@@ -133,7 +133,7 @@ def laplace_sums(masses: Wide, scale: float) -> Numbers:
     return grid.wide_sums(theta)[0], grid.wide_rounding(theta) / UNIT
 
 
-def suprema(
+def largest_log_ratios(
     others: Numbers, priors: PriorPair, step: float, scale: float, worst: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the largest log ratios, both ways, of the two densities along the lattice.

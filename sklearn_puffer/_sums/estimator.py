@@ -40,7 +40,7 @@ from sklearn_puffer._documents import Section, digest, jsonable
 from sklearn_puffer._noise import MAX_STEPS, Entropy, sampler, seeded_entropy, system_entropy
 from sklearn_puffer._sums.gaussian import GaussianReporters
 from sklearn_puffer._sums.reports import Reporters, SumSettings
-from sklearn_puffer._sums.sums import Answers, SumOfUsers, answers_about, sum_of_users
+from sklearn_puffer._sums.sums import Answers, SumOfUsers, answers_about, read_sum
 from sklearn_puffer._tables import readable, series
 from sklearn_puffer._words import short_number, shown
 from sklearn_puffer.noise import Laplace
@@ -135,7 +135,7 @@ def sum_certificate(system: SumOfUsers, answers: Answers) -> SumCertificate:
     settings, reports = answers.settings, system.reports
     column = ColumnNoise(
         settings.query if reports.source is None else f"{settings.query} of {reports.source.value}",
-        answers.on_record,
+        answers.recorded_scale,
         reports.deviation * answers.unit,
         False,
         answers.grid * answers.unit,
@@ -161,7 +161,7 @@ def sum_certificate(system: SumOfUsers, answers: Answers) -> SumCertificate:
 
 def _both_ways(system: SumOfUsers, answers: Answers) -> tuple[PairLoss, ...]:
     losses, rows = answers.losses, []
-    # of the strategy's guarantee; a published condition guarantees the budget
+    # bounds by the strategy; a published condition guarantees the budget
     ends = {"exact": losses.upper, "worst_case": losses.worst}.get(answers.settings.strategy)
     for k, pair in enumerate(system.pairs):
         for way, names in enumerate([(pair.secret, pair.against), (pair.against, pair.secret)]):
@@ -181,7 +181,7 @@ def _both_ways(system: SumOfUsers, answers: Answers) -> tuple[PairLoss, ...]:
 
 
 def _rule(answers: Answers, name: str | int) -> Rule:
-    """Return the rule by which answers from the same reports add up."""
+    """Return the rule by which answers from the same reports compose."""
     if answers.loss > answers.settings.notion.budget:
         return Refused("The certificate does not hold, so that nothing may be released.")
     scales = {name: answers.certified}
@@ -270,7 +270,7 @@ def _about_presence(reports: Reporters) -> str:
 
 
 def _about_refusals(reports: Reporters, whole: bool) -> str:
-    """Return which refusals depend on what is protected."""
+    """Return the sentence on refusals that depend on protected values."""
     wrong = "a report that is not finite"
     if whole:
         wrong = "a report that the distribution of its user (or class) does not have"
@@ -357,7 +357,7 @@ def _about_releases(releases: int) -> str:
 # ------------------------------------------------------------------------------------ the estimator
 
 
-# the number of releases of each seeded query, not in the estimator, so that it is never saved
+# how many answers each seeded query has released; outside the estimator, so that it is never saved
 _calls: WeakKeyDictionary[PufferfishSum, Iterator[int]] = WeakKeyDictionary()
 
 
@@ -614,22 +614,26 @@ class PufferfishSum(CertifiedEstimator):
 
     def _fit(self, X: Any) -> None:
         settings = SumSettings.of(self.get_params(deep=False))
-        system = sum_of_users(readable(X), settings)
+        system = read_sum(readable(X), settings)
         reports = system.reports
         answers = answers_about(system, settings)
         certificate = sum_certificate(system, answers)
-        self._remember(reports, answers)
+        self._set_fitted(reports, answers)
         self.certificate_ = replace(certificate, fingerprint=self._fingerprint(certificate))
         self._note_parameters()
         _calls[self] = itertools.count()
         if answers.theta == 0.0:
             warnings.warn(UNCHANGED, PufferfishWarning, stacklevel=3)
 
-    def _remember(self, reports: Reporters, answers: Answers) -> None:
+    def _set_fitted(self, reports: Reporters, answers: Answers) -> None:
         self._reporters, self._unit = reports, answers.unit
-        self._scale, self._grid, self._together = answers.theta, answers.grid, answers.joint_scale
+        self._scale, self._grid, self._joint_scale = (
+            answers.theta,
+            answers.grid,
+            answers.joint_scale,
+        )
         self.theta_ = answers.theta * reports.step
-        self._asked = {k: x * reports.step for k, x in answers.scales_of_each.items()}
+        self._scales = {k: x * reports.step for k, x in answers.scales_per_answer.items()}
         self.users_, self.classes_ = reports.users, reports.labels
         self.n_reports_ = reports.n_reports
         self.step_ = answers.grid if isinstance(reports, GaussianReporters) else reports.step
@@ -638,7 +642,7 @@ class PufferfishSum(CertifiedEstimator):
     def scales_(self) -> Any:
         """The scales of the conditions, the exact one among them: a Series by name."""
         check_is_fitted(self)
-        return series(self._asked, "theta")
+        return series(self._scales, "theta")
 
     def _fingerprint(self, certificate: Any) -> str:
         reports = self._reporters
@@ -648,8 +652,8 @@ class PufferfishSum(CertifiedEstimator):
             (certificate.loss, certificate.worst, certificate.columns, certificate.dependence),
             (type(reports).__name__, reports.secrets, reports.step, reports.source),
             [user.presence for user in reports.users],
-            (self._unit, self._scale, self._grid, self._together),
-            *reports.parts(),
+            (self._unit, self._scale, self._grid, self._joint_scale),
+            *reports.fingerprint_parts(),
         )
 
     def _refuse_uncertified(self) -> None:

@@ -6,12 +6,13 @@ to a translation, the distributions of the sum are N(m, s^2 + S^2) and N(0, S^2)
 of scale theta and G ~ N(m, s^2):
 
 - Pure loss of the first against the second: |m|/theta + s^2/(2 theta^2), whatever S is. It is the
-  limit far out, log E[e^(|m| / m G / theta)], and alone (S = 0) the ratio E[e^((|y| - |y - G|) /
-  theta)] grows to either side of y = 0; other users only mix ratios.
-- Backwards, alone: -log E[e^(-|G|/theta)], its value at y = 0; at most E|G|/theta, by Jensen. Other
-  users only lower it.
-- With a delta, the loss alone bounds the loss, for adding independent others is a post-processing.
-  A translation by m has a delta of 1 - e^((epsilon - |m|/theta)/2).
+  limit of the log ratio far out, log E[e^(sign(m) G / theta)]. Without other users (S = 0) the
+  ratio E[e^((|y| - |y - G|) / theta)] grows to either side of y = 0, so that this limit is its
+  supremum; other users average ratios, and never raise it.
+- Pure loss of the second against the first, without other users: -log E[e^(-|G|/theta)], attained
+  at y = 0, and at most E|G|/theta (Jensen). Other users only lower it.
+- With a delta, the loss without other users is a bound, as adding independent reports is a
+  post-processing. A translation by m has a delta of 1 - e^((epsilon - |m|/theta)/2).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 from sklearn_puffer._base import FloatArray, check_same_index, real_numbers
 from sklearn_puffer._numerics import rounded_up
-from sklearn_puffer._sums.losses import Losses, calibrated
+from sklearn_puffer._sums.losses import Losses, smallest_scale
 from sklearn_puffer._sums.reports import Reporters, SumSettings, check_no_table, labels_of
 from sklearn_puffer._sums.users import User, UserPair, check_users
 from sklearn_puffer.accounting import LossTable
@@ -103,13 +104,13 @@ class GaussianReporters(Reporters):
 
     def total(self, reports: Any) -> Fraction:
         """Return the exact sum of the reports; an absent user adds nothing."""
-        values, classes = self.present(reports)
+        values, classes = self.of_present_users(reports)
         why = "which is not finite; correct the report."
         self._refuse(~np.isfinite(values), values, classes, why)
         return exact_sum(values)
 
-    def parts(self) -> Iterator[bytes]:
-        """Return what tells these reports from others, for a fingerprint."""
+    def fingerprint_parts(self) -> Iterator[bytes]:
+        """Yield what identifies these reports in a fingerprint."""
         for label, *column in zip(self.labels, *gaussian_classes(self.users), strict=True):
             yield repr([label, "gaussian", *map(float, column)]).encode()
 
@@ -155,13 +156,13 @@ def _is_gaussian(prior: GaussianMixture) -> bool:
 # --------------------------------------------------------------------- two secrets, and the scale
 
 
-# Where a distribution is needed, a point mass gets the width w of 1e-20 of the user's values. For
-# w <= theta that changes a density by at most a factor e^(2 w/theta), as E[e^(u|Z|)] <= e^(2u) for
-# u <= 1 and E[e^(-u|Z|)] >= e^-u.
+# Where a density is needed, a point mass gets the standard deviation w, 1e-20 of the user's values.
+# For w <= theta that changes a density by at most a factor e^(2 w/theta), as E[e^(u|Z|)] <= e^(2u)
+# for u <= 1 and E[e^(-u|Z|)] >= e^-u.
 
 
-_THIN = 1e-20
-_HAIR = 1e-12
+_POINT_SD = 1e-20
+_ROUNDING = 1e-12
 _MANY = 64  # pairs up to which every loss is computed
 
 
@@ -169,72 +170,72 @@ _MANY = 64  # pairs up to which every loss is computed
 class GaussianPair:
     """The Gaussian distributions of a sum under two secrets: m >= 0, s and S of the module."""
 
-    shift: float
-    spread: float
-    others: float
+    mean: float
+    sd: float
+    others_sd: float
 
     @property
     def priors(self) -> PriorPair:
-        """The distributions of the sum under the two secrets; a point mass is thin."""
-        if max(self.spread, self.others) == 0.0:
-            return PriorPair(Discrete([self.shift], [1.0]), Discrete([0.0], [1.0]))
-        both, rest = math.hypot(self.spread, self.others), self.others or self.thin
+        """The distributions of the sum under the two secrets."""
+        if max(self.sd, self.others_sd) == 0.0:
+            return PriorPair(Discrete([self.mean], [1.0]), Discrete([0.0], [1.0]))
+        both, rest = math.hypot(self.sd, self.others_sd), self.others_sd or self.point_sd
         return PriorPair(
-            GaussianMixture([1.0], [self.shift], [both]), GaussianMixture([1.0], [0.0], [rest])
+            GaussianMixture([1.0], [self.mean], [both]), GaussianMixture([1.0], [0.0], [rest])
         )
 
     @property
-    def thin(self) -> float:
-        """The width of a point mass."""
-        return _THIN * (self.shift + self.spread)
+    def point_sd(self) -> float:
+        """The standard deviation that stands for 0."""
+        return _POINT_SD * (self.mean + self.sd)
 
-    def given(self, theta: float, notion: Pufferfish) -> tuple[FloatArray, FloatArray]:
-        """Return both ends of the losses for the given users, both directions."""
-        lowest, worst = self.alone(theta, notion)
-        if self.others == 0.0:
-            return lowest, worst
+    def intervals(self, theta: float, notion: Pufferfish) -> tuple[FloatArray, FloatArray]:
+        """Return both ends of the losses among the given users, both directions."""
+        least, worst = self.worst_case(theta, notion)
+        if self.others_sd == 0.0:
+            return least, worst
         pure = notion.delta == 0.0 and theta > 0.0
-        if pure and self.spread == 0.0:
-            return lowest, worst
+        if pure and self.sd == 0.0:
+            return least, worst
         low, high = _ends(self.priors, theta, notion)
         if not pure:
             return np.minimum(low, worst), np.minimum(high, worst)
-        far = self._far_out(theta)  # forwards the others change nothing
+        far = self._far_out_loss(theta)  # other users do not change the loss forwards
         low[0], high[0] = far * (1.0 - 2.0**-48), far * (1.0 + 2.0**-48)
         high = np.minimum(high, worst)
         return np.minimum(low, high), high
 
-    def alone(self, theta: float, notion: Pufferfish) -> tuple[FloatArray, FloatArray]:
-        """Return both ends of the losses without other users, both directions."""
-        if self.shift == self.spread == 0.0:
+    def worst_case(self, theta: float, notion: Pufferfish) -> tuple[FloatArray, FloatArray]:
+        """Return both ends of the losses without other users: the worst case over these."""
+        if self.mean == self.sd == 0.0:
             return np.zeros(2), np.zeros(2)
         if theta == 0.0:
             largest = np.full(2, math.inf if notion.delta == 0.0 else 1.0)
             return largest.copy(), largest
-        if self.spread == 0.0:
+        if self.sd == 0.0:
             return self._translation(theta, notion)
         return self._pure(theta) if notion.delta == 0.0 else self._with_delta(theta, notion)
 
     def bound(self, theta: float, notion: Pufferfish) -> float:
-        """Return an upper end of the larger loss, a loose one where that decides the budget."""
-        lowest, worst = self.alone(theta, notion)
-        if worst.max() <= notion.budget or self.others == 0.0:
+        """Return an upper end of the larger loss: the worst case where that settles the budget."""
+        least, worst = self.worst_case(theta, notion)
+        if worst.max() <= notion.budget or self.others_sd == 0.0:
             return float(worst.max())
-        if notion.delta == 0.0 and lowest[0] > notion.budget:  # which others do not change
+        if notion.delta == 0.0 and least[0] > notion.budget:  # other users do not change it
             return float(worst.max())
-        return float(self.given(theta, notion)[1].max())
+        return float(self.intervals(theta, notion)[1].max())
 
     def guess(self, epsilon: float) -> float:
-        """Return about the scale for the pure loss that others do not change."""
-        m, s = self.shift, self.spread
+        """Return about the scale that keeps the pure loss far out within epsilon."""
+        m, s = self.mean, self.sd
         return (m + math.hypot(m, math.sqrt(2.0 * epsilon) * s)) / (2.0 * epsilon)
 
-    def _far_out(self, theta: float) -> float:
-        m, s = self.shift / theta, self.spread / theta
+    def _far_out_loss(self, theta: float) -> float:
+        m, s = self.mean / theta, self.sd / theta
         return m + 0.5 * s * s
 
     def _translation(self, theta: float, notion: Pufferfish) -> tuple[FloatArray, FloatArray]:
-        shifts = np.full(2, self.shift / theta)
+        shifts = np.full(2, self.mean / theta)
         low, high = shifts * (1.0 - 2.0**-51), shifts * (1.0 + 2.0**-51)
         if notion.delta == 0.0:
             return low, high
@@ -243,23 +244,23 @@ class GaussianPair:
         return np.maximum(low - room, 0.0), np.where(high > 0.0, np.minimum(high + room, 1.0), 0.0)
 
     def _pure(self, theta: float) -> tuple[FloatArray, FloatArray]:
-        m, s = self.shift / theta, self.spread / theta
-        far = self._far_out(theta)
+        m, s = self.mean / theta, self.sd / theta
+        far = self._far_out_loss(theta)
         log_mean = 0.5 * s * s + np.logaddexp(-m + log_ndtr(m / s - s), m + log_ndtr(-m / s - s))
-        room = _HAIR * (1.0 + m + s * s)
+        room = _ROUNDING * (1.0 + m + s * s)
         z = m / s
         mean = s * math.sqrt(2.0 / math.pi) * math.exp(-0.5 * z * z) + m * (1.0 - 2.0 * ndtr(-z))
-        centre = min(-float(log_mean) + room, mean * (1.0 + _HAIR))
+        centre = min(-float(log_mean) + room, mean * (1.0 + _ROUNDING))
         low = np.array([far * (1.0 - 2.0**-48), max(-float(log_mean) - room, 0.0)])
         return low, np.array([far * (1.0 + 2.0**-48), centre])
 
     def _with_delta(self, theta: float, notion: Pufferfish) -> tuple[FloatArray, FloatArray]:
-        ratio = 2.0 * self.thin / theta * (1.0 + _HAIR)
+        ratio = 2.0 * self.point_sd / theta * (1.0 + _ROUNDING)
         if not ratio <= 1e-3 * min(notion.epsilon, 1.0):
             return np.zeros(2), np.ones(2)
-        priors = GaussianPair(self.shift, self.spread, 0.0).priors
+        priors = GaussianPair(self.mean, self.sd, 0.0).priors
         wider = Pufferfish(math.nextafter(notion.epsilon + ratio, math.inf), notion.delta)
-        low = _ends(priors, theta, wider)[0] * math.exp(-ratio) * (1.0 - _HAIR)
+        low = _ends(priors, theta, wider)[0] * math.exp(-ratio) * (1.0 - _ROUNDING)
         high = notion.of_samples(_ends(priors, theta, notion.for_distribution(ratio))[1], ratio)
         return low, np.minimum(np.nextafter(high, np.inf), 1.0)
 
@@ -267,7 +268,7 @@ class GaussianPair:
 def largest_scale(pairs: Sequence[GaussianPair], notion: Pufferfish) -> Calibration:
     """Return the smallest scale that is enough for all pairs."""
     guesses = [pair.guess(notion.epsilon) for pair in pairs]
-    return calibrated(lambda k, theta: pairs[k].bound(theta, notion), guesses, notion.budget)
+    return smallest_scale(lambda k, theta: pairs[k].bound(theta, notion), guesses, notion.budget)
 
 
 def _ends(priors: PriorPair, theta: float, notion: Pufferfish) -> tuple[FloatArray, FloatArray]:
@@ -395,27 +396,28 @@ def _corollary_1a(
     """Return the scale for users beside others whose sum has the deviation ``rest``."""
     together = np.hypot(rest, spreads)
     gaps = spreads / np.where(together > 0.0, together + rest, 1.0) * spreads
-    return _of_gaps(np.abs(means), gaps, notion)
+    return _largest_over_epsilon(np.abs(means), gaps, notion)
 
 
-def _of_gaps(sizes: FloatArray, gaps: FloatArray, notion: Pufferfish) -> float:
+def _largest_over_epsilon(sizes: FloatArray, gaps: FloatArray, notion: Pufferfish) -> float:
     """Return the largest (|mu_k| + gap_k tau) / epsilon, rounded up."""
     if notion.delta == 0.0:
-        return math.inf if gaps.any() else float(sizes.max()) / notion.epsilon * (1.0 + _HAIR)
+        return math.inf if gaps.any() else float(sizes.max()) / notion.epsilon * (1.0 + _ROUNDING)
     tau = -float(ndtri_exp(math.log(notion.delta) - math.log(2.0)))
-    return float((sizes + gaps * tau).max()) / notion.epsilon * (1.0 + _HAIR)
+    return float((sizes + gaps * tau).max()) / notion.epsilon * (1.0 + _ROUNDING)
 
 
 def _equation_11(mean: float, sd: float, n_users: int, notion: Pufferfish) -> float:
     """Return 003, Eq. (11), rounded up; sqrt(K) - sqrt(K-1) without cancellation."""
     gap = sd / (math.sqrt(n_users) + math.sqrt(n_users - 1))
-    return _of_gaps(np.array([abs(mean)]), np.array([gap]), notion)
+    return _largest_over_epsilon(np.array([abs(mean)]), np.array([gap]), notion)
 
 
 def leave_one_out(spreads: FloatArray, counts: FloatArray) -> FloatArray:
-    """Return, for each class, the deviation of the sum of all but one of its users.
+    """Return, for each class, the standard deviation of the sum of all users but one of that class.
 
-    Nothing is subtracted. For a class with a count of 0 it is that of the sum of all.
+    Sums of squares are added up from both ends, so that nothing cancels. A class with a count of 0
+    gets that of the sum of all users.
     """
     unit = float(spreads.max()) or 1.0  # so that no square leaves the floats
     squares = (spreads / unit) ** 2
@@ -457,14 +459,14 @@ class GaussianSum:
     def scales(self, notion: Pufferfish, *, exact: bool) -> dict[str, float]:
         """Return the smallest scale of every condition that applies, and the exact ones."""
         gaussians, _ = self._gaussian_pairs
-        alone = dict.fromkeys(replace(pair, others=0.0) for pair in gaussians)
+        alone = dict.fromkeys(replace(pair, others_sd=0.0) for pair in gaussians)
         worst = largest_scale(list(alone), notion).scale
         if self.reports.secrets == "distribution-absence":
             means, sds, _, _ = self._groups
             published = {"corollary_1a": _corollary_1a(means, sds, self._others, notion)}
         else:
             name = "corollary_1b" if self.reports.secrets == "value" else "theorem_2_of_001"
-            farthest = Fraction(max(pair.shift for pair in gaussians))
+            farthest = Fraction(max(pair.mean for pair in gaussians))
             published = {name: rounded_up(farthest / Fraction(notion.epsilon))}
             worst = min(worst, published[name])
         smallest = min(largest_scale(gaussians, notion).scale, worst)
@@ -476,12 +478,12 @@ class GaussianSum:
         Of very many pairs, those within the budget in the worst case keep that bound.
         """
         gaussians, of_pair = self._gaussian_pairs
-        worst = np.array([pair.alone(theta, notion)[1] for pair in gaussians])
+        worst = np.array([pair.worst_case(theta, notion)[1] for pair in gaussians])
         lower, upper = np.zeros_like(worst), worst.copy()
         computed = np.zeros(len(gaussians), dtype=bool)
         for k, pair in enumerate(gaussians):
             if len(gaussians) <= _MANY or worst[k].max() > notion.budget:
-                lower[k], upper[k] = pair.given(theta, notion)
+                lower[k], upper[k] = pair.intervals(theta, notion)
                 computed[k] = True
         return Losses(lower[of_pair], upper[of_pair], worst[of_pair], computed[of_pair])
 
@@ -495,7 +497,7 @@ class GaussianSum:
 
     @cached_property
     def _others(self) -> FloatArray:
-        """For each class, the deviation of the sum of all others who are never absent."""
+        """For each class, the standard deviation of the sum of all others who are never absent."""
         _, sds, groups, _ = self._groups
         return leave_one_out(sds, groups * self.reports.always_present)
 

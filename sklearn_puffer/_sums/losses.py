@@ -32,7 +32,7 @@ import numpy as np
 
 from sklearn_puffer._base import BoolArray, FloatArray, IntArray, check_positive
 from sklearn_puffer._numerics import LARGEST, ULP, UNIT, smallest_for_all, smallest_within
-from sklearn_puffer._sums.convolution import Numbers, lattice_masses, sum_of, suprema
+from sklearn_puffer._sums.convolution import Numbers, largest_log_ratios, lattice_masses, sum_of
 from sklearn_puffer._sums.reports import step_of
 from sklearn_puffer._sums.users import (
     User,
@@ -53,13 +53,11 @@ Ends = Callable[[int, float], tuple[FloatArray, FloatArray]]
 MAX_STEPS = 2**23
 """How far apart the values of one user may lie, in steps."""
 
-_QUOTIENT_ERROR = 4.0 * UNIT  # of step/theta, of its product with this, and of 1/s
-_HAIR = 2e-11
+_SCALE_ERROR = 4.0 * UNIT  # of step/theta, of its product with this, and of 1/s
+_SLIGHTLY = 2e-11  # less noise by so much, relatively
 _STEEPEST = 1e9  # step/theta beyond which only the worst case over all other users is known
-FEW, MANY = 4000, 2**17
-"""The most steps of the sum of the other users who are counted on: more are closer, but slower.
-
-A sum of few users serves many pairs."""
+SHORT_SUM, LONG_SUM = 4000, 2**17
+"""Most steps of the sum of other users. A short sum, which serves many pairs, is tried first."""
 
 _MAX_SUMS = 64  # sums that are held: each is two arrays as long as the sum
 
@@ -71,9 +69,9 @@ _LEAST_MASS = 1e-300
 class Losses:
     """Losses at a scale, for each pair in both directions, shape (n_pairs, 2): nats, or deltas.
 
-    ``lower`` and ``upper`` hold the loss for the given users, the largest over all sets of absent
-    users. ``worst`` is a bound over all other users. ``recomputed`` says whether a pair's interval
-    is of the loss itself, and not only of a bound on it.
+    ``lower`` and ``upper`` enclose the loss among the given users, the largest over all sets of
+    absent users. ``worst`` bounds it for any other users. ``recomputed`` says whether the interval
+    of a pair encloses the loss itself, and not only a bound on it.
     """
 
     lower: FloatArray
@@ -137,7 +135,7 @@ class SumLosses:
         other users has more than 2^17 steps, the upper end counts on some of them only, and the
         lower end holds whoever they are.
         """
-        return self._of_pairs.stacked(self._of_pairs.ends_of, theta)
+        return self._of_pairs.stacked(self._of_pairs.interval_of, theta)
 
     def worst_case(self, theta: float) -> tuple[FloatArray, FloatArray]:
         """Return proven ends of the largest losses over all other users.
@@ -154,7 +152,7 @@ class SumLosses:
         tuple of two ndarrays of shape (n_pairs, 2)
             In nats: from ``p`` to ``q``, then from ``q`` to ``p``.
         """
-        return self._of_pairs.stacked(self._of_pairs.alone, theta)
+        return self._of_pairs.stacked(self._of_pairs.worst_case, theta)
 
 
 class PairLosses:
@@ -172,37 +170,33 @@ class PairLosses:
         lower, upper = zip(*(ends(k, scale) for k in range(len(self.pairs))), strict=True)
         return np.stack(lower), np.stack(upper)
 
-    def ends_of(self, k: int, theta: float) -> tuple[FloatArray, FloatArray]:
+    def interval_of(self, k: int, theta: float) -> tuple[FloatArray, FloatArray]:
         """Return both ends of the losses of a pair for the given users."""
         if theta == 0.0:
             return np.zeros(2), np.full(2, self._without_noise(k))
-        lower, worst = self.alone(k, theta)
+        lower, worst = self.worst_case(k, theta)
         if self.pairs[k].shift is not None:
             return lower, worst
         upper, lower = self._upper(k, theta, -inf), least_loss(self.pairs[k], theta)
         if self.counts_all(k):
-            lower = np.maximum(lower, self._ends(k, theta, worst, -1.0, MANY))
+            lower = np.maximum(lower, self._end_of_interval(k, theta, worst, -1.0, LONG_SUM))
         return np.minimum(lower, upper), upper
 
     def upper(self, k: int, theta: float, budget: float) -> float:
-        """Return an upper end of the larger loss, a loose one where that is within the budget."""
+        """Return an upper end of the larger loss: a loose one if it is within the budget."""
         if theta == 0.0:
             return self._without_noise(k)
         return float(self._upper(k, theta, budget).max())
 
     def counts_all(self, k: int) -> bool:
-        """Return whether the ends of a pair count on all of the other users."""
-        return self.pairs[k].shift is not None or self._counts_all(k, MANY)
+        """Return whether the interval of a pair allows for all of the other users."""
+        return self.pairs[k].shift is not None or self._counts_all(k, LONG_SUM)
 
-    def worst_of(self, k: int, theta: float) -> float:
-        """Return an upper end of the larger loss, whoever the other users are."""
-        return float(self.alone(k, theta)[1].max())
-
-    def alone(self, k: int, theta: float) -> tuple[FloatArray, FloatArray]:
-        """Return both ends of the losses of one user's report without other users."""
+    def worst_case(self, k: int, theta: float) -> tuple[FloatArray, FloatArray]:
+        """Return both ends of the losses without other users: the worst case over these."""
         shift = self.pairs[k].shift
         if shift is not None:
-            return _translation(abs(shift), theta)
+            return _translation_losses(abs(shift), theta)
         if k not in self._tables:
             self._tables[k] = LossTable([prior_pair(self.pairs[k])])
         if theta == 0.0:
@@ -211,33 +205,35 @@ class PairLosses:
         return lower[0], upper[0]
 
     def _without_noise(self, k: int) -> float:
-        worst = self.alone(k, 0.0)[1]
+        worst = self.worst_case(k, 0.0)[1]
         if self.pairs[k].shift is not None:
             return float(worst.max())
-        losses, error = self._suprema(k, 0.0, worst, FEW)
+        losses, error = self._suprema(k, 0.0, worst, SHORT_SUM)
         return float(np.minimum(losses + error, worst).max())
 
     def _upper(self, k: int, theta: float, budget: float) -> FloatArray:
-        """Return upper ends, counting on more of the other users until they are within the budget.
+        """Return upper ends, with more and more of the other users until they are in the budget.
 
-        First on none, then on `FEW` steps, then on `MANY`. It ends early where slightly less noise
-        would exceed the budget whoever the others are.
+        First with none, then with a short sum, then with a long one. It ends early where slightly
+        less noise would exceed the budget whoever the others are.
         """
-        worst = ends = self.alone(k, theta)[1]
+        worst = ends = self.worst_case(k, theta)[1]
         if self.pairs[k].shift is not None or not worst.any():
             return worst
-        for steps in (FEW, MANY):
+        for steps in (SHORT_SUM, LONG_SUM):
             if ends.max() <= budget:
                 break
-            ends = np.minimum(ends, self._ends(k, theta, worst, 1.0, steps))
-            least = least_loss(self.pairs[k], theta * (1.0 - _HAIR)).max()
+            ends = np.minimum(ends, self._end_of_interval(k, theta, worst, 1.0, steps))
+            least = least_loss(self.pairs[k], theta * (1.0 - _SLIGHTLY)).max()
             if self._counts_all(k, steps) or least > budget >= 0.0:
                 break
         return ends
 
-    def _ends(self, k: int, theta: float, worst: FloatArray, side: float, steps: int) -> FloatArray:
-        """Return the upper (side 1) or lower (side -1) ends of pair ``k``."""
-        s = self.step / theta * (1.0 + side * _QUOTIENT_ERROR)
+    def _end_of_interval(
+        self, k: int, theta: float, worst: FloatArray, side: float, steps: int
+    ) -> FloatArray:
+        """Return the upper (side 1) or lower (side -1) ends of the losses of a pair."""
+        s = self.step / theta * (1.0 + side * _SCALE_ERROR)
         if not 0.0 < s <= _STEEPEST:
             return np.zeros(2) if side < 0.0 else worst
         losses, error = self._suprema(k, 1.0 / s, worst, steps)
@@ -247,7 +243,7 @@ class PairLosses:
     def _suprema(
         self, k: int, scale: float, worst: FloatArray, steps: int
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the losses of pair ``k`` along the lattice, and how far they may be off."""
+        """Return the losses of a pair along the lattice, and bounds on their errors."""
         span = reach_of(self.pairs[k]) / self.step
         if span > MAX_STEPS:
             raise ValueError(
@@ -255,15 +251,12 @@ class PairLosses:
                 f"{MAX_STEPS:,} are computed; round the reports to a larger step (step= of "
                 "PufferfishSum), or use the worst case over all other users."
             )
-        others = self._others(k, steps)
-        return suprema(others, prior_pair(self.pairs[k]), self.step, scale, worst)
+        others = self._sum_of_others(k, steps)
+        return largest_log_ratios(others, prior_pair(self.pairs[k]), self.step, scale, worst)
 
     @cached_property
-    def lengths(self) -> tuple[int, int]:
-        """The range of one user's values where the secrets are distributions, and that of the sum.
-
-        Both are in steps.
-        """
+    def spans_in_steps(self) -> tuple[int, int]:
+        """The range in steps of one user's values, unless secrets are values, and of the sum."""
         free = [pair for pair in self.pairs if pair.shift is None]
         own = max(map(reach_of, free), default=0.0) / self.step
         return int(own), int(self._spans @ self._classes[1])
@@ -296,33 +289,33 @@ class PairLosses:
     def _class_of(self, k: int) -> int:
         return int(self._classes[2][self.pairs[k].user])
 
-    def _counted(self, k: int, steps: int) -> IntArray:
-        """Return how many users of each distribution pair ``k`` counts on: all others, or fewer.
+    def _counted_others(self, k: int, steps: int) -> IntArray:
+        """Return how many users of each distribution are in the sum of others for a pair.
 
-        Where their sum has more than ``steps`` steps, they are one of two disjoint groups, so that
-        two sums serve all pairs.
+        All others, or as many as have a sum of at most ``steps`` steps. Then they are one of two
+        disjoint groups of users, so that two sums serve all pairs.
         """
         counts, of_pair = self._classes[1], self._class_of(k)
         length = float(self._spans @ counts)
         if length <= steps:
-            return self._less(k)
-        first = _short(self._spans, counts, min(float(steps), 0.5 * length))
+            return self._all_others(k)
+        first = _part_within(self._spans, counts, min(float(steps), 0.5 * length))
         if first[of_pair] < counts[of_pair]:
             return first
-        return _short(self._spans, counts - first, float(steps))
+        return _part_within(self._spans, counts - first, float(steps))
 
-    def _less(self, k: int) -> IntArray:
+    def _all_others(self, k: int) -> IntArray:
         """Return how many users of each distribution there are without that of pair ``k``."""
         less = self._classes[1].copy()
         less[self._class_of(k)] -= 1
         return less
 
     def _counts_all(self, k: int, steps: int) -> bool:
-        return np.array_equal(self._counted(k, steps), self._less(k))
+        return np.array_equal(self._counted_others(k, steps), self._all_others(k))
 
-    def _others(self, k: int, steps: int) -> Numbers:
-        """Return the distribution of the sum of the other users who are counted on."""
-        counts = self._counted(k, steps)
+    def _sum_of_others(self, k: int, steps: int) -> Numbers:
+        """Return the distribution of the sum of other users for a pair."""
+        counts = self._counted_others(k, steps)
         key = counts.tobytes()
         if key not in self._sums:
             while len(self._sums) >= _MAX_SUMS:
@@ -333,8 +326,8 @@ class PairLosses:
         return self._sums[key]
 
 
-def _short(spans: FloatArray, counts: IntArray, steps: float) -> IntArray:
-    """Return numbers of users of each distribution whose sum has at most so many steps."""
+def _part_within(spans: FloatArray, counts: IntArray, steps: float) -> IntArray:
+    """Return numbers of users of each distribution, in proportion, with a sum of so many steps."""
     length = float(spans @ counts)
     if length <= steps:
         return counts
@@ -347,8 +340,8 @@ def _short(spans: FloatArray, counts: IntArray, steps: float) -> IntArray:
     return kept
 
 
-def _translation(shift: float, theta: float) -> tuple[FloatArray, FloatArray]:
-    """Return the ends of shift/theta, both ways; a shift is a rounded difference."""
+def _translation_losses(shift: float, theta: float) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of shift/theta, both ways; the shift is a difference rounded once."""
     if shift == 0.0 or theta == 0.0:
         return np.zeros(2), np.full(2, inf if shift else 0.0)
     loss = shift / theta
@@ -403,7 +396,7 @@ def _log_means(distribution: Prior, tilts: FloatArray) -> tuple[FloatArray, Floa
         exponents = tilts[:, None] * distribution.atoms[kept]
         tops = exponents.max(axis=1)
         weights = np.exp(exponents - tops[:, None])
-        # masses near underflow are left out below, and replaced by larger ones above
+        # masses near underflow are 0 in the lower end, and raised in the upper one
         low = np.log(weights @ np.where(masses < _LEAST_MASS, 0.0, masses))
         high = np.log(weights @ np.maximum(masses, _LEAST_MASS))
         # rounding of masses, arguments, exponentials, logarithms and sums
@@ -469,15 +462,15 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
     """
     budget = check_positive(epsilon, "epsilon")
     losses = PairLosses(users, pairs)
-    return calibrated(
+    return smallest_scale(
         lambda k, scale: losses.upper(k, scale, budget),
         [reach_of(pair) / budget for pair in losses.pairs],
         budget,
-        _far_out_scale(losses.pairs, budget),
+        _least_scale(losses.pairs, budget),
     )
 
 
-def calibrated(
+def smallest_scale(
     bound: Callable[[int, float], float],
     guesses: Sequence[float],
     budget: float,
@@ -485,11 +478,11 @@ def calibrated(
 ) -> Calibration:
     """Return the smallest scale, from ``least`` on, that keeps the bounds of all pairs in budget.
 
-    ``bound(k, scale)`` bounds the loss of pair k, and ``guesses`` are scales near those they need.
+    ``bound(k, scale)`` bounds the loss of pair k, and ``guesses`` has about the scale of each pair.
     """
     ends = [bound(k, least) for k in range(len(guesses))]
     order = np.lexsort((-np.array(guesses), -np.array(ends))).tolist()
-    above = [k for k in order if ends[k] > budget]  # the likeliest to decide comes first
+    above = [k for k in order if ends[k] > budget]  # the pair likely to need most comes first
     if not above:
         return Calibration(least, order[0], ends[order[0]])
     start = least or max(guesses) * (1.0 + 2.0**-46)  # enough where the guess is the root
@@ -504,8 +497,8 @@ def calibrated(
     return Calibration(scale, int(np.argmax(ends)), min(max(ends), budget))
 
 
-def _far_out_scale(pairs: Sequence[UserPair], budget: float) -> float:
-    """Return slightly less than the scale that the losses far out need, a lower bound."""
+def _least_scale(pairs: Sequence[UserPair], budget: float) -> float:
+    """Return a lower bound on the scale: slightly less than the losses far out need."""
 
     def far(scale: float) -> float:
         return max(float(least_loss(pair, scale, 2).max()) for pair in pairs)
@@ -557,4 +550,6 @@ def worst_case_scale(
     budget = check_positive(epsilon, "epsilon")
     losses = PairLosses(users, pairs)
     guesses = [reach_of(pair) / budget for pair in losses.pairs]
-    return calibrated(losses.worst_of, guesses, budget)
+    return smallest_scale(
+        lambda k, scale: float(losses.worst_case(k, scale)[1].max()), guesses, budget
+    )

@@ -102,7 +102,7 @@ class SumSettings:
         return self.releases + math.floor(min(spare, MOST_RELEASES))
 
     def notion_for_distribution(self, drawing: float) -> Pufferfish:
-        """Return the guarantee that continuous noise needs if drawing adds this to a pure loss."""
+        """Return the notion for continuous noise if drawing it adds so much to a pure loss."""
         if not drawing < self.notion.epsilon:
             raise ValueError(
                 f"epsilon={self.notion.epsilon!r} is less than the {drawing:.3g} that drawing the "
@@ -183,14 +183,14 @@ def read_reports(X: Any, settings: SumSettings) -> Reporters:
 
 
 def labels_of(users: Sequence[User]) -> tuple[Any, ...]:
-    """Return what to call users: their names, or their positions where these are not unique."""
+    """Return the labels of users: their names, or their positions where names are not unique."""
     names = [user.name for user in users]
     unique = len(set(names)) == len(names) and None not in names
     return tuple(names) if unique else tuple(range(len(users)))
 
 
 def _read_table(X: Any, settings: SumSettings) -> tuple[tuple[User, ...], tuple[Any, ...], Source]:
-    """Return the classes of a table's rows as users, what to call them, and the columns read."""
+    """Return the classes of a table's rows as users, their labels, and the columns read."""
     table, value, by = frame_table(X), settings.table["value"], settings.table["by"]
     if value is None:
         raise ValueError("value is None; name the numeric column that is summed, value='age'.")
@@ -251,7 +251,7 @@ def _check_binary(who: Reporters) -> None:
 # -------------------------------------------------------------------------------------- who reports
 
 
-# Values that need more steps than this are irregular: floats with all their digits, not decimals.
+# Values that are larger multiples of a step have no useful common step: they are no decimals.
 _MAX_MULTIPLE = 2**40
 _FARTHEST = 2.0**53  # up to here floats count steps exactly
 
@@ -374,7 +374,7 @@ class Reporters:
         return by[0] if len(by) == 1 else ", ".join(map(str, by))
 
     def named(self, k: int, together: bool = False) -> str:
-        """Return what a message calls a user of the class at position k, or each user of it."""
+        """Return the name of one user of class k for a message, or of each of them."""
         if self.source is None and self.users[k].count == 1:
             return f"user {self.labels[k]}"
         if self.source is None:
@@ -395,7 +395,7 @@ class Reporters:
         return sum(user.count for user in self.users)
 
     def unit(self, query: str) -> float:
-        """Return what a step is worth in an answer."""
+        """Return the size of a step in the unit of the answer."""
         return self.step / (self.n_reports if query == "mean" else 1)
 
     @property
@@ -405,7 +405,7 @@ class Reporters:
         return self.n_reports * farthest
 
     @cached_property
-    def in_steps(self) -> list[User]:
+    def users_in_steps(self) -> list[User]:
         """The users with everything that they report in whole steps."""
         return [self._in_steps(user) for user in self.users]
 
@@ -423,8 +423,8 @@ class Reporters:
     def accepted(self, user: User) -> IntArray:
         """Return the reports, in steps, that a user may hand in.
 
-        No report is refused that has mass under a protected alternative: a refusal would tell it
-        from the other distribution.
+        A report with mass under a protected alternative is never refused: the refusal would tell
+        which of the two distributions it is from.
         """
         if self.crossed:
             return self._of_all_classes
@@ -444,20 +444,20 @@ class Reporters:
     def deviation(self) -> float:
         """Standard deviation of the sum, in steps."""
         total = 0.0
-        for user in self.in_steps:
+        for user in self.users_in_steps:
             prior: Any = user.law
             mean = float(prior.probabilities @ prior.atoms)
             total += user.count * float(prior.probabilities @ (prior.atoms - mean) ** 2)
         return math.sqrt(total)
 
-    def parts(self) -> Iterator[bytes]:
-        """Return what tells these reports from others, for a fingerprint."""
+    def fingerprint_parts(self) -> Iterator[bytes]:
+        """Yield what identifies these reports in a fingerprint."""
         for label, user in zip(self.labels, self.users, strict=True):
             yield repr([plain(label), user.count, self.accepted(user).tolist()]).encode()
 
     def total(self, reports: Any) -> int | Fraction:
         """Return the sum of the reports in steps; an absent user adds nothing."""
-        values, classes = self.present(reports)
+        values, classes = self.of_present_users(reports)
         steps = in_steps(values, self.step, "values")
         self._refuse(
             ~self._allowed(steps, classes),
@@ -471,10 +471,10 @@ class Reporters:
     def _refuse(self, strange: BoolArray, values: FloatArray, classes: Array, why: str) -> None:
         if strange.any():
             first = int(strange.argmax())
-            who = self.called(classes, first)
+            who = self.name_of_reporter(classes, first)
             raise ValueError(f"{who} reports {float(values[first])!r}, {why}")
 
-    def present(self, reports: Any) -> tuple[FloatArray, Array]:
+    def of_present_users(self, reports: Any) -> tuple[FloatArray, Array]:
         """Return the reports of those who are present, and their classes."""
         values, classes = self._read(reports)
         gone = np.isnan(values)
@@ -490,7 +490,7 @@ class Reporters:
 
     @cached_property
     def _alphabet(self) -> tuple[IntArray, IntArray]:
-        """All accepted reports, and which of them each class may hand in, as one number a pair."""
+        """All accepted reports, and the pairs of class and report that are, each as one number."""
         accepted = list(map(self.accepted, self.users))
         levels = np.unique(np.concatenate(accepted))
         pairs = [k * len(levels) + np.searchsorted(levels, x) for k, x in enumerate(accepted)]
@@ -499,13 +499,14 @@ class Reporters:
     def _check_absent(self, classes: Array) -> None:
         wrong = np.flatnonzero(self.always_present[classes])
         if wrong.size:
+            who = self.name_of_reporter(classes, int(wrong[0]))
             raise ValueError(
-                f"a report of {self.called(classes, int(wrong[0]))} is missing, and presence= says "
-                "that none ever is; fill it, or declare a presence below 1 and fit again."
+                f"a report of {who} is missing, and presence= says that none ever is; fill it, "
+                "or declare a presence below 1 and fit again."
             )
 
-    def called(self, classes: Array, row: int) -> str:
-        """Return what a message calls the user of a report."""
+    def name_of_reporter(self, classes: Array, row: int) -> str:
+        """Return the name of the user of a report, for a message."""
         return on_one_line(self.named(int(classes[row])))
 
     def _read(self, reports: Any) -> tuple[FloatArray, Array]:

@@ -50,9 +50,9 @@ from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete
 
-_CLOSED, _CLOSED_CLASS = 1e-9, 1e-6  # relative width of an interval that stands for one number
-_QUICK = 2**17  # pairs times steps of the sum up to which every loss is computed
-_NOBODY = User(Discrete.from_counts([0.0], [1]))
+_EXACT_WIDTH, _EXACT_WIDTH_OF_CLASS = 1e-9, 1e-6  # of intervals that count as exact, relatively
+_MOST_WORK = 2**17  # pairs times steps of the sum up to which every loss is computed
+_ABSENT = User(Discrete.from_counts([0.0], [1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,47 +71,47 @@ class DiscreteSum:
     @property
     def users(self) -> list[User]:
         """The users, in whole steps."""
-        return self.reports.in_steps
+        return self.reports.users_in_steps
 
     @cached_property
-    def counted_on(self) -> list[User]:
-        """The users, with each who may be absent replaced by one who always reports 0.
+    def present_users(self) -> list[User]:
+        """The users, with a report of 0 for each who may be absent.
 
         Other users never increase a loss. So the largest loss over all sets of absent users is the
-        loss with the users who are always present.
+        loss among the users who are always present.
         """
         pairs = zip(self.users, self.reports.always_present.tolist(), strict=True)
-        return [user if always_present else _NOBODY for user, always_present in pairs]
+        return [user if always_present else _ABSENT for user, always_present in pairs]
 
     def scales(self, notion: Pufferfish, *, exact: bool) -> dict[str, float]:
         """Return the smallest scale, in steps, of every condition that applies.
 
-        "exact" is for the given users, "worst_case" for all other users; both are the scale of the
-        bound for classes that leave together. Unless ``exact`` is asked for, "exact" is left out
-        where values lie too many steps apart.
+        "exact" is for the given users, "worst_case" for any other users. For classes that leave
+        together both are the scale of the bound above. Unless ``exact`` is asked for, "exact" is
+        left out where values lie too many steps apart.
         """
         groups: dict[int, list[UserPair]] = {}
         for pair in self.pairs:
             groups.setdefault(pair.user if self.together else 0, []).append(pair)
-        each = [self._sufficient(pairs, notion.epsilon) for pairs in groups.values()]
+        each = [self._sufficient_scales(pairs, notion.epsilon) for pairs in groups.values()]
         shared = [name for name in each[0] if all(name in of for of in each)]
         scales = {name: max(of[name] for of in each) for name in shared}
         if self.together:
             return {"exact": scales["worst_case"]} | scales
         if exact or self._is_computable:
-            found = sum_scale(self.counted_on, self.pairs, notion.epsilon).scale
+            found = sum_scale(self.present_users, self.pairs, notion.epsilon).scale
             return {"exact": found} | scales
         return scales
 
     def losses(self, theta: float, notion: Pufferfish) -> Losses:
         """Return the losses with noise of a scale in steps.
 
-        Where exact losses take long, only these are computed: those of pairs whose bounds exceed
-        the budget, and the largest one. Other pairs keep their bound over all other users, or with
-        a few of them.
+        Where exact losses take long, they are computed only for pairs whose bounds exceed the
+        budget, and for the largest loss. Other pairs keep their worst case, or their bound with a
+        few of the other users.
         """
-        losses, everybody = self._sum, range(len(self.pairs))
-        worst = np.stack([losses.alone(k, theta)[1] for k in everybody])
+        losses, everybody = self._pair_losses, range(len(self.pairs))
+        worst = np.stack([losses.worst_case(k, theta)[1] for k in everybody])
         counts = np.ones((len(self.pairs), 1))
         if self.together:
             counts[:, 0] = [self.users[pair.user].count for pair in self.pairs]
@@ -120,39 +120,39 @@ class DiscreteSum:
         lower = np.clip(counts * least, 0.0, worst)
         upper = worst.copy()
         # the interval of a class is as many times as wide as the class has users
-        width = _CLOSED_CLASS if self.together else _CLOSED
+        width = _EXACT_WIDTH_OF_CLASS if self.together else _EXACT_WIDTH
         exact = np.all(upper * (1.0 - width) <= lower, axis=1)  # intervals that are one number
         # pairs whose loss is computed for the given users
         is_computed = not self.together and self._is_computable
         chosen = np.flatnonzero(~exact) if is_computed else np.array([], dtype=int)
-        if len(chosen) * self._work > _QUICK:
+        if len(chosen) * self._work > _MOST_WORK:
             chosen = chosen[worst[chosen].max(axis=1) > notion.epsilon]
-        if len(chosen) * self._work > _QUICK:
+        if len(chosen) * self._work > _MOST_WORK:
             few = np.array([losses.upper(k, theta, notion.epsilon) for k in chosen.tolist()])
             upper[chosen] = np.minimum(upper[chosen], few[:, None])
             chosen = chosen[(few > notion.epsilon) | (few == few.max(initial=0.0))]
         for k in chosen.tolist():
-            least, most = losses.ends_of(k, theta)
+            least, most = losses.interval_of(k, theta)
             lower[k], upper[k] = np.maximum(lower[k], least), np.minimum(upper[k], most)
             exact[k] = theta == 0.0 or losses.counts_all(k)
         return Losses(lower, upper, worst, exact)
 
     @cached_property
-    def _sum(self) -> PairLosses:
-        return PairLosses(self.counted_on, self.pairs)
+    def _pair_losses(self) -> PairLosses:
+        return PairLosses(self.present_users, self.pairs)
 
     @property
     def _work(self) -> int:
-        """Steps at which one pair is evaluated."""
-        return sum(self._sum.lengths)
+        """How many steps are evaluated for one pair."""
+        return sum(self._pair_losses.spans_in_steps)
 
     @property
     def _is_computable(self) -> bool:
-        """Whether the exact loss of every pair can be computed; that of translations always can."""
-        return self._sum.lengths[0] <= MAX_STEPS
+        """Whether the exact loss of every pair can be computed; that of two values always can."""
+        return self._pair_losses.spans_in_steps[0] <= MAX_STEPS
 
-    def _sufficient(self, pairs: Sequence[UserPair], epsilon: float) -> dict[str, float]:
-        """Return the scales of the worst case over other users and of the published conditions.
+    def _sufficient_scales(self, pairs: Sequence[UserPair], epsilon: float) -> dict[str, float]:
+        """Return the scales of the worst case and of the published conditions for these pairs.
 
         Of n users who leave together, each gets an equal part of epsilon.
         """
@@ -166,7 +166,7 @@ class DiscreteSum:
 SumOfUsers = DiscreteSum | GaussianSum
 
 
-def sum_of_users(X: Any, settings: SumSettings) -> SumOfUsers:
+def read_sum(X: Any, settings: SumSettings) -> SumOfUsers:
     """Return the sum over users, who are given or the classes of a table, and its secret pairs."""
     reports = (read_gaussians if has_gaussians(X) else read_reports)(X, settings)
     kind = GaussianSum if isinstance(reports, GaussianReporters) else DiscreteSum
@@ -183,7 +183,7 @@ def secret_pairs(reporters: Reporters, settings: SumSettings) -> list[UserPair]:
 
 
 def _pairs(reporters: Reporters, settings: SumSettings) -> list[UserPair]:
-    users, secrets = reporters.in_steps, settings.secrets
+    users, secrets = reporters.users_in_steps, settings.secrets
     if reporters.crossed:
         return _crossed_pairs(reporters, users)
     if secrets == "distribution":
@@ -194,7 +194,7 @@ def _pairs(reporters: Reporters, settings: SumSettings) -> list[UserPair]:
 
 
 def _check_fitting(reporters: Reporters, settings: SumSettings) -> None:
-    """Refuse arguments that say nothing about the secrets, or contradict them."""
+    """Refuse arguments that do not apply to the secrets, or contradict them."""
     secrets = settings.secrets
     sure = [k for k, user in enumerate(reporters.users) if user.presence == 1.0]
     if "absence" in secrets and sure:
@@ -263,7 +263,8 @@ def _in_words(reporters: Reporters, pair: UserPair, settings: SumSettings) -> Us
 
 _SLACK = 1e-13  # of the budget, for the roundings between a calibration and its certificate
 _SLACK_OF_DELTA = 1e-9
-_HARDLY, _NUDGES = 1.0 + 1e-4, (1e-12, 1e-10, 1e-8, 1e-6, 1e-5)  # where that is not enough
+_ROUNDING_EXCESS = 1.0 + 1e-4  # the scale is raised where a loss exceeds the budget by less,
+_RAISES = (1e-12, 1e-10, 1e-8, 1e-6, 1e-5)  # by these, relatively
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,8 +272,8 @@ class Answers:
     """The noise, in steps, and the losses with it.
 
     Each answer has noise of scale ``theta`` on the ``grid``; 0 where no noise is needed. All
-    answers together lose no more than one answer of scale ``joint_scale``. ``losses`` are those of
-    that one answer; drawing the noise of all answers adds ``drawing`` to a pure loss. ``unit`` is
+    answers together lose no more than one answer of scale ``joint_scale``, which has these
+    ``losses``. Drawing the noise of all answers adds ``sampler_loss`` to a pure loss. ``unit`` is
     the size of a step in an answer, and ``scales`` are those of the conditions.
     """
 
@@ -280,7 +281,7 @@ class Answers:
     theta: float
     grid: float
     unit: float
-    drawing: float
+    sampler_loss: float
     scales: dict[str, float]
     settings: SumSettings
     losses: Losses
@@ -291,7 +292,7 @@ class Answers:
         return rounded_up(Fraction(self.joint_scale) * Fraction(self.unit))
 
     @property
-    def on_record(self) -> float:
+    def recorded_scale(self) -> float:
         """``theta`` in the unit of an answer: no more than the noise that is drawn."""
         return scale_for_releases(self.certified, self.settings.releases)
 
@@ -302,19 +303,19 @@ class Answers:
 
     @property
     def worst(self) -> float:
-        """A bound on the loss over all other users."""
+        """A bound on the loss for any other users."""
         return self.of_samples(float(self.losses.worst.max()))
 
     @property
-    def is_hardly_above(self) -> bool:
-        """Whether a loss exceeds the budget by no more than rounding explains."""
+    def exceeds_by_rounding(self) -> bool:
+        """Whether a loss exceeds the budget, by no more than rounding explains."""
         budget, losses = self.settings.notion.budget, [self.loss]
-        if self.settings.strategy != "exact":  # most others guarantee the worst case
+        if self.settings.strategy != "exact":  # most strategies guarantee the worst case
             losses.append(self.worst)
-        return any(budget < loss < budget * _HARDLY for loss in losses)
+        return any(budget < loss < budget * _ROUNDING_EXCESS for loss in losses)
 
     @property
-    def scales_of_each(self) -> dict[Name, float]:
+    def scales_per_answer(self) -> dict[Name, float]:
         """The scale of each condition, in steps, for each of several answers."""
         k = self.settings.releases
         return {
@@ -326,7 +327,7 @@ class Answers:
         """Return a bound on the loss of drawn answers, from that of continuous noise."""
         if loss == 0.0 and self.theta == 0.0:
             return 0.0
-        samples = self.settings.notion.of_samples(np.array(loss), self.drawing)
+        samples = self.settings.notion.of_samples(np.array(loss), self.sampler_loss)
         return math.nextafter(float(samples), math.inf)
 
 
@@ -345,9 +346,9 @@ def answers_about(system: SumOfUsers, settings: SumSettings) -> Answers:
         if least == 0.0:
             losses = system.losses(0.0, settings.notion)
             return Answers(0.0, 0.0, 0.0, unit, 0.0, scales, settings, losses)
-        for more in (0.0, *_NUDGES):
+        for more in (0.0, *_RAISES):
             joint_scale = least * (1.0 + more)
-            # no less noise is drawn than is on record in the unit
+            # no less noise is drawn than the certificate states in the unit
             certified = rounded_up(Fraction(joint_scale) * Fraction(unit))
             theta = rounded_up(Fraction(scale_for_releases(certified, releases)) / Fraction(unit))
             grid = coarse_enough(grid_step(theta), theta, system.reports.reach)
@@ -356,14 +357,14 @@ def answers_about(system: SumOfUsers, settings: SumSettings) -> Answers:
                 added += grid / joint_scale * (1.0 + 2.0**-50)  # half a step under either secret
             losses = system.losses(joint_scale, inner)
             answers = Answers(joint_scale, theta, grid, unit, added, scales, settings, losses)
-            if not answers.is_hardly_above:
+            if not answers.exceeds_by_rounding:
                 break
         if added <= drawing:
             break
         drawing = 2.0 * added
     if releases == 1 and settings.notion.delta == 0.0:
         return answers
-    # lower ends are for all answers joint_scale, under the notion itself
+    # lower ends are for all answers together, under the notion itself
     below = factor_below(Laplace(), settings.notion, releases)
     lower = system.losses(below * joint_scale, settings.notion).lower
     return replace(answers, losses=replace(losses, lower=lower))
