@@ -173,8 +173,7 @@ class Values:
     def check_whole(self, name: Name) -> None:
         """Refuse missing values and infinities."""
         self.check_missing(name, "error")
-        if self.kind == "float":
-            check_finite(self.data, name)
+        check_finite(self.data, name)
 
     def check_exact(self, name: Name) -> None:
         """Refuse integers that float64 cannot tell apart."""
