@@ -295,7 +295,7 @@ QUERY_DAMAGES = {
     "_scale": 1e-9,
     "_grid": 1.0,
     "_unit": 2.0,
-    "_together": 9.0,
+    "_joint_scale": 9.0,
     "_reporters": PufferfishSum(0.5).fit([User(Discrete([0, 1], [0.5, 0.5]), count=10)])._reporters,
 }
 
