@@ -471,7 +471,7 @@ def test_a_rare_secret_is_told_of_by_its_share():
     table = TABLE.assign(ill=["rare", "rare", *TABLE["ill"][2:]])
     swap = swap_of().fit(table)
     assert swap.certificate_.facts.rare == 2 / len(table)
-    assert "learn that it is not he" in str(swap.certificate_)
+    assert "learn that it is not this one" in str(swap.certificate_)
     assert "they are 0.005 of the people" in str(swap.certificate_)
     assert swap.stays_["rare"] < 0.1
     assert len(swap.transform(table)) == len(table)
@@ -626,6 +626,18 @@ def test_the_first_screen_has_a_dozen_lines_with_reader_insiders_and_what_is_not
     alone = str(swap_of(insiders=None, matching="random").fit(TABLE).certificate_)
     assert "Not covered: insiders." in alone
     assert "third parties" not in alone
+
+
+def test_a_certificate_of_groups_counts_groups_and_says_that_their_sizes_tell():
+    home = np.concatenate([np.arange(10), np.repeat(np.arange(10, 20), 5)])
+    ill = np.where(home < 10, home % 2, 1)  # all families of five are ill
+    table = pd.DataFrame({"home": home, "ill": ill, "x": np.arange(60) % 9})
+    told = str(PufferfishSwap(sensitive="ill", groups="home").fit(table).certificate_)
+    assert "50% of the groups are in strata of one secret" in told.splitlines()[0]
+    assert "in the stratum, which is given by the size of the group." in told
+    assert "tells by itself: 50.0% of the groups" in told
+    assert "Those whose secret just one of the other groups of their stratum has" in told
+    assert "of the people" not in told
 
 
 def test_strata_of_one_secret_are_in_the_headline_and_tell_by_themselves():

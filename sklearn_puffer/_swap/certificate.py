@@ -58,6 +58,7 @@ class ExchangeFacts:
     rare : float
         The share of people whose secret one other person alone has, in their stratum: what they
         learn of that person, where they find their own row with somebody, is not bounded.
+        Of groups, where these are exchanged, as all shares here.
     matching : {"nearest", "parts", "random"}
     strata : tuple of str
         Columns that stay with people and that readers may know.
@@ -93,18 +94,16 @@ class ExchangeFacts:
     merged: bool = False
     kept: tuple[Kept, ...] = ()
 
-    def about_insiders(self) -> str:
-        """Return what people in the table may learn of each other."""
+    def about_insiders(self, who: str = "people") -> str:
+        """Return what people in the table may learn of each other, where "groups" may exchange."""
         if self.insiders is None:
-            return (
-                "Not covered: insiders. Who finds the own row with somebody else may learn the "
-                "holder's secret; insiders= bounds that."
-            )
+            return "Not covered: insiders. Who finds the own row may learn its holder's secret."
         return (
             "An insider who finds the own row with somebody, and goes by nothing else (not even by "
             "the row he holds himself), shifts the odds about the holder by at most "
             f"e^{self.insiders:g}{_OF_DISTANCE if self.distances else ''}. Those whose secret just "
-            "one other person of their stratum has learn that it is not he."
+            f"one of the other {who} of their stratum has learn that it is not this one; they are "
+            f"{self.rare:.2g} of the {who}. (Proven: {short_number(self.insider_loss or 0.0)}.)"
         )
 
     def not_covered(self) -> list[str]:
@@ -159,34 +158,42 @@ class ExchangeCertificate(Certificate):
             return super().promise()
         holder = "whoever holds a row" if self.groups is None else "the group that holds a row"
         power = _OF_DISTANCE if self.exchange.distances else ""
-        known = listed(self.exchange.strata, 100)
+        stratum = f"stratum, which is given by {self._staying}" if self._staying else "table"
         return (
             "Whoever holds the list of all rows with their secrets, but not whose is which, and "
             f"sees the whole released table, can {self._shift(f' of {holder}')}{power}, against "
-            "the shares of secrets in "
-            f"{f'the stratum, which is given by {known}' if known else 'the table'}."
+            f"the shares of secrets in the {stratum}."
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the certificate as plain Python values, for JSON."""
         return {**super().to_dict(), "exchange": plain_record(asdict(self.exchange))}
 
+    @property
+    def _staying(self) -> str:
+        """What strata are given by: the size of a group, and known columns."""
+        known = listed(self.exchange.strata, 100)
+        return known if self.groups is None else f"the size of the group{known and ' and '}{known}"
+
+    @property
+    def _who(self) -> str:
+        return "people" if self.groups is None else "groups"
+
     def _what_changes(self) -> list[str]:
-        facts = self.exchange
-        rare = f"; they are {facts.rare:.2g} of the people" if facts.rare else ""
-        proven = "" if facts.insider_loss is None else short_number(facts.insider_loss)
-        told = facts.about_insiders() + (f" (Proven: {proven}{rare}.)" if proven else "")
+        facts, who = self.exchange, self._who
         known = (
-            f"{listed(facts.strata, 100)} stay with people and tell by themselves: "
-            f"{facts.one_secret:.1%} of the people are in strata of one secret, {facts.alone:.1%} "
-            f"alone in theirs, {facts.below_ten:.1%} in strata below 10, {facts.beyond:.1%} in "
-            "strata whose odds are beyond e^epsilon of the table's."
+            f"What stays ({self._staying}) tells by itself: {facts.one_secret:.1%} of the {who} "
+            f"are in strata of one secret, {facts.alone:.1%} alone in theirs, "
+            f"{facts.below_ten:.1%} in strata below 10, {facts.beyond:.1%} in strata whose odds "
+            "are beyond e^epsilon of the table's."
         )
-        return [told, self._moves(), *([known] if facts.strata else []), *facts.not_covered()]
+        told = facts.about_insiders(who), self._moves()
+        return [*told, *([known] if self._staying else []), *facts.not_covered()]
+
+    _told_below = _what_changes
 
     def _moves(self) -> str:
-        who = "people keep their own row" if self.groups is None else "groups keep their own rows"
-        stay = f"{self.exchange.stay:.1%} of the {who}, on average"
+        stay = f"{self.exchange.stay:.1%} of the {self._who} keep their own rows, on average"
         if self.exchange.unchanged:
             return f"{stay}."
         most = max(self.utility, key=lambda column: column.change_sd)
@@ -199,14 +206,11 @@ class ExchangeCertificate(Certificate):
     def _risks(self) -> list[str]:
         return []
 
-    def _told_below(self) -> list[str]:
-        return self._what_changes()
-
     def _kept(self) -> str:
         verdict, share = "holds" if self.holds else "DOES NOT HOLD", self.exchange.one_secret
         changed = "nothing was changed; " if self.exchange.unchanged else ""
-        told = f"{share:.0%} of the people are in strata of one secret, which tell it by themselves"
-        alone = f"; but {told}" if share > _MANY_ALONE else ""
+        told = f"; but {share:.0%} of the {self._who} are in strata of one secret, which tell it"
+        alone = told if share > _MANY_ALONE else ""
         return f"{changed}{verdict} for readers who hold the list of rows with their secrets{alone}"
 
     def _sections(self) -> list[Section]:
