@@ -333,21 +333,10 @@ class LaplaceSampler(Sampler):
         super().__init__(_laplace_tables(mantissa, exponent - grid.fine), grid, entropy)
 
     def _of_rest(self, size: int) -> IntArray:
-        return self._rounded(self._some_rest(size))
+        return self._rounded(self._unrounded_rest(size))
 
-    def _overwrite(self, out: IntArray) -> IntArray:
-        """Return ``out``, filled with draws of J."""
-        rest = self._many(out)
-        if rest.size:
-            out[rest] = self._rest(rest.size)
-        return out
-
-    def _rest(self, size: int) -> IntArray:
-        """Return draws of J from the rest of its distribution."""
-        return self._some_rest(size)[:size]
-
-    def _some_rest(self, size: int) -> IntArray:
-        """Return at least so many of them."""
+    def _unrounded_rest(self, size: int) -> IntArray:
+        """Return at least so many draws of J from the rest of its distribution."""
         # more than 0.55 of the proposals are accepted, so that one round is nearly always enough
         drawn = self._accepted(2 * size + 32)
         while drawn.size < size:
@@ -379,9 +368,14 @@ class LaplaceSampler(Sampler):
     def _beyond(self, size: int) -> IntArray:
         """Return draws of J whose magnitude is at least H L."""
         # One level deeper for each pass: a thousand of them have a chance of e^-12000.
-        return self._further(self._overwrite(np.empty(size, dtype=np.int64)))
+        drawn = np.empty(size, dtype=np.int64)
+        rest = self._many(drawn)
+        if rest.size:
+            drawn[rest] = self._unrounded_rest(rest.size)[: rest.size]
+        return self._further(drawn)
 
     def _further(self, drawn: IntArray) -> IntArray:
+        """Return draws moved outwards by H L."""
         passed = int(self._distribution.last) << int(self._distribution.cell_bits)
         return drawn + np.where(drawn < 0, -passed, passed)
 

@@ -129,23 +129,15 @@ class ColumnSets(LineSets):
         distances = np.abs(points[:, None] - self.atoms)
         order = np.argsort(distances, axis=1, kind="stable")
         first, last = np.minimum.accumulate(order, axis=1), np.maximum.accumulate(order, axis=1)
-        masses = np.diff(self.masses[:, first, last], axis=2, prepend=0) / ONE
         # one atom an entry, not a row of atoms
         kernel = noise.log_density(np.take_along_axis(distances, order, axis=1)[..., None])
         top = kernel[:, :1]
-        sums = np.einsum("bpk,pk->bp", masses, np.exp(kernel - top))
-        with np.errstate(divide="ignore"):
-            logs = np.log(sums) + top[:, 0]
-        for distribution, point in np.argwhere(sums < TINY_SUM):
-            logs[distribution, point] = log_weighted_sum(masses[distribution, point], kernel[point])
-        return self._outwards(logs, noise).reshape(2, -1, len(points))
-
-    def _outwards(self, logs: FloatArray, noise: Noise) -> FloatArray:
+        masses = mass_steps(self.masses[:, first, last])
+        logs = log_sums(masses, top - kernel) + top[:, 0]
         height = float(noise.log_density(np.zeros(1)))
         size = np.where(np.isfinite(logs), np.abs(logs - height), 0.0)
         error = UNIT * (len(self.atoms) + 64.0 + 32.0 * size + 8.0 * abs(height))
-        half = len(logs) // 2
-        return np.concatenate([logs[:half] + error[:half], logs[half:] - error[half:]])
+        return np.stack([logs[0] + error[0], logs[1] - error[1]])
 
 
 def log_weighted_sum(masses: FloatArray, logs: FloatArray) -> float:
@@ -188,10 +180,12 @@ def outwards(logs: FloatArray, n_cells: int, units: float, moved: float) -> Floa
     return np.stack([logs[0] + error[0], logs[1] - error[1]])
 
 
-def steps(most: Integers, least: Integers) -> FloatArray:
-    """Return what each cell adds, as floats: (vertices, most and then least of each set, cells)."""
-    parts = [np.diff(masses, axis=2, prepend=0) / ONE for masses in (most, least)]
-    return np.concatenate(parts).transpose(1, 0, 2).copy()
+def mass_steps(masses: Integers) -> FloatArray:
+    """Return what each cell adds to the mass of those before it, as floats.
+
+    Of masses of shape (2 n_sets, n_points, n_cells): (n_points, 2 n_sets, n_cells).
+    """
+    return np.ascontiguousarray((np.diff(masses, axis=2, prepend=0) / ONE).transpose(1, 0, 2))
 
 
 def bounds_of(sets: Sequence[SimultaneousSet]) -> tuple[Integers, Integers]:
@@ -267,7 +261,8 @@ class DensityRanges:
         order, most, least = self._nearest(tables)
         nearest = np.take_along_axis(total_distances(tables), order, axis=1)
         distances = np.maximum.accumulate(nearest, axis=1)
-        return _Ordered(distances, steps(most, least), float((distances - nearest).max()))
+        masses = mass_steps(np.concatenate([most, least]))
+        return _Ordered(distances, masses, float((distances - nearest).max()))
 
     def _nearest(self, tables: Sequence[FloatArray]) -> tuple[Integers, Integers, Integers]:
         if len(tables) > 1 or self._shares[0] is not None:
@@ -446,15 +441,8 @@ class LayerSets(LineSets):
         """Return log envelopes of sum p e^-cost, shape (2, n_sets, n_points)."""
         order, most, least = ordered_masses(self._tree, costs, *self._bounds)
         exponents = np.take_along_axis(costs, order, axis=1)
-        top, masses = exponents[:, :1], steps(most, least)
-        sums = np.matmul(masses, np.exp(top - exponents)[:, :, None])[:, :, 0]
-        with np.errstate(divide="ignore"):
-            logs = np.log(sums) - top
-        for point, distribution in np.argwhere(sums < TINY_SUM):
-            logs[point, distribution] = log_weighted_sum(
-                masses[point, distribution], -exponents[point]
-            )
-        return np.ascontiguousarray(logs.T).reshape(2, -1, len(logs))
+        top = exponents[:, :1]
+        return log_sums(mass_steps(np.concatenate([most, least])), exponents - top) - top[:, 0]
 
     def _outwards(self, logs: FloatArray, height: float) -> FloatArray:
         size = np.where(np.isfinite(logs), np.abs(logs - height), 0.0)
