@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._noise import MixedNoise, Mixing
 from sklearn_puffer._sets import ONE, SetLosses, computable, error_share
-from sklearn_puffer._sets.laminar import Jumps, Line, Tree, nearest_masses
+from sklearn_puffer._sets.laminar import OrderedAxis, Tree, UnorderedAxis, nearest_masses
 from sklearn_puffer._sets.simultaneous_sets import set_around_counts
 from sklearn_puffer.bounds import sensitivity
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
@@ -202,7 +202,7 @@ def test_cells_are_nearest_in_the_order_of_the_sums_of_jumps_and_gaps():
     shape = (3, 4, 2)
     tree, rng = Tree.over(shape), np.random.default_rng(4)
     costs, points = rng.integers(1, 9, 3), np.cumsum(rng.integers(0, 5, 4))
-    axes = [Jumps(costs), Line(points), Jumps(np.array([6, 6]))]
+    axes = [UnorderedAxis(costs), OrderedAxis(points), UnorderedAxis(np.array([6, 6]))]
     around = set_around_counts([np.arange(n) for n in shape], rng.integers(0, 50, 24), 0.01)
     order, most, _ = nearest_masses(tree, axes, around.lower[None], around.upper[None])
     cells = list(itertools.product(*map(range, shape)))

@@ -12,7 +12,7 @@ from scipy.optimize import brentq, linprog
 from scipy.special import logsumexp
 
 from sklearn_puffer._sets import ONE, SetLosses, computable, error_share, set_around
-from sklearn_puffer._sets.laminar import Line, Tree, interval_masses, nearest_masses
+from sklearn_puffer._sets.laminar import OrderedAxis, Tree, interval_masses, nearest_masses
 from sklearn_puffer._sets.simultaneous_sets import _errors, n_events, set_around_counts
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.bounds import sensitivity
@@ -141,7 +141,7 @@ def test_the_nearest_cells_of_a_grid_are_masses_of_a_chain_to_the_last_unit(shap
     axes = [np.cumsum(rng.integers(1, 4, n)) for n in shape]
     lower, upper = (np.stack(side) for side in zip(*[_random_bounds(rng, tree)] * 2, strict=True))
     tight = tree.tightened(lower, upper)
-    order, most, least = nearest_masses(tree, [*map(Line, axes)], *tight)
+    order, most, least = nearest_masses(tree, [*map(OrderedAxis, axes)], *tight)
     points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
     distances = np.abs(points[:, None] - points).sum(axis=2)
     sorted_by = np.take_along_axis(distances, order, axis=1)

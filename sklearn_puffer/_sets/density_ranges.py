@@ -1,4 +1,4 @@
-r"""The largest and the smallest density over confidence sets, at points or vertices: envelopes.
+r"""The envelopes of a confidence set: its largest and smallest density at points or vertices.
 
 In one column they are taken at points, for any noise; in several, and for Laplace noise, at the
 vertices of the grid, around which the order of the cells is the same at any factor.
@@ -9,18 +9,18 @@ vertices of the grid, around which the order of the cells is the same at any fac
           K_k(x, a) = K_k(a, a) e^{-\kappa_k(a) [x \ne a]}, \quad
           \kappa_k(a) = \log\Bigl(1 + \frac{1 - \rho_k}{\rho_k q_k(a)}\Bigr)
 
-so kappa is the distance from a released category to every other one. Filling gives the envelopes
-again, the nearest cells first. Which cells are nearest depends on the factor, so they are sorted
-anew for each. Vertices still suffice: for fixed distributions and categories the argument for
-numbers holds, and categories are points.
+so kappa is the distance from a released category to every other one. A greedy fill of the nearest
+cells gives the envelopes again. Which cells are nearest depends on the factor, so they are sorted
+anew for each. Vertices still suffice: for a fixed distribution and released category the argument
+for numbers holds.
 
 *Layers.* For each combination a of released categories what is released of the number has the
 density
 
 .. math:: h_p(a, y) = \prod_k K_k(a_k, a_k) \sum_x p(x) e^{-\kappa_a(x)} K(y - x_B)
 
-with kappa as above: a line like that of one column, of masses that are no distribution but
-part of one. At each point y the cells are filled in the order of their likelihoods.
+with kappa as above: a density like that of one column, whose masses sum to less than 1. At each
+point y the cells are filled in the order of their likelihoods.
 """
 
 # Rounding, u = 2^-53. `log_density` is trusted to 16 u of log K(z) / K(0) and to 4u of log K(0);
@@ -42,9 +42,9 @@ from sklearn_puffer._numerics import UNIT
 from sklearn_puffer._sets.laminar import (
     ONE,
     Axis,
-    Jumps,
-    Line,
+    OrderedAxis,
     Tree,
+    UnorderedAxis,
     interval_masses,
     nearest_masses,
     ordered_masses,
@@ -58,8 +58,8 @@ TINY_SUM = 1e-250
 _NUMBERS_AT_ONCE = 2**22
 
 
-class LineSets(ABC):
-    """Sets of distributions of one number, or of their parts that go with released categories.
+class NumberEnvelopes(ABC):
+    """Envelopes of the released density of one number, or of the part with released categories.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class LineSets(ABC):
     log_mass : float
         The log of the largest whole mass of any set, at most 0.
     points_at_once : int
-        As many as are looked at together.
+        How many points are computed together, which bounds the memory.
     """
 
     atoms: FloatArray
@@ -98,7 +98,7 @@ class LineSets(ABC):
     def _logs(self, points: FloatArray, noise: Noise) -> FloatArray: ...
 
 
-class ColumnSets(LineSets):
+class ColumnEnvelopes(NumberEnvelopes):
     """Confidence sets over the atoms of one column.
 
     Parameters
@@ -141,7 +141,7 @@ class ColumnSets(LineSets):
 
 
 def log_weighted_sum(masses: FloatArray, logs: FloatArray) -> float:
-    """Return log sum m e^x, where the sum may be no float: the largest term comes out of it."""
+    """Return log sum m e^x, also where the sum underflows."""
     masses, logs = masses[masses > 0.0], logs[masses > 0.0]
     top = float(logs.max(initial=-math.inf))
     if not math.isfinite(top):
@@ -150,7 +150,7 @@ def log_weighted_sum(masses: FloatArray, logs: FloatArray) -> float:
 
 
 MOST_DISTANCE = 2.0**58
-"""Of two cells, as integers."""
+"""The largest distance of two cells, as an integer."""
 
 
 def log_sums(masses: FloatArray, exponents: FloatArray) -> FloatArray:
@@ -167,13 +167,13 @@ def log_sums(masses: FloatArray, exponents: FloatArray) -> FloatArray:
 
 def cell_logs(sets: Sequence[SimultaneousSet]) -> FloatArray:
     """Return the log envelopes of the masses of the cells, shape (2, n_sets, n_cells)."""
-    bounds = [around.cell_bounds for around in sets]
+    bounds = [region.cell_bounds for region in sets]
     with np.errstate(divide="ignore"):
         logs: FloatArray = np.log([[upper for _, upper in bounds], [low for low, _ in bounds]])
     return logs
 
 
-def outwards(logs: FloatArray, n_cells: int, units: float, moved: float) -> FloatArray:
+def widened(logs: FloatArray, n_cells: int, units: float, moved: float) -> FloatArray:
     """Move log envelopes outwards by the rounding of sums over cells, and by that of distances."""
     size = np.where(np.isfinite(logs), np.abs(logs), 0.0)
     error = 1.01 * moved + 1.01 * UNIT * (n_cells + 16.0 + units * size)
@@ -190,8 +190,8 @@ def mass_steps(masses: Integers) -> FloatArray:
 
 def bounds_of(sets: Sequence[SimultaneousSet]) -> tuple[Integers, Integers]:
     """Return the bounds of all nodes, lower and upper, shape (n_sets, 2 n - 1) each."""
-    lower = np.stack([around.lower for around in sets])
-    return lower, np.stack([around.upper for around in sets])
+    lower = np.stack([region.lower for region in sets])
+    return lower, np.stack([region.upper for region in sets])
 
 
 def total_distances(tables: Sequence[FloatArray]) -> FloatArray:
@@ -204,18 +204,18 @@ def total_distances(tables: Sequence[FloatArray]) -> FloatArray:
 
 
 Shares = Sequence[FloatArray | None]
-_SHORTEST = 1e-280  # distances below it are as good as none
+_SHORTEST = 1e-280  # distances below it count as 0
 
 
-class _Ordered(NamedTuple):
-    """Cells by their distance from each vertex, and what each adds; what distances are off by."""
+class _OrderedCells(NamedTuple):
+    """Cells by their distance from each vertex, what each adds, and the error of the distances."""
 
     distances: FloatArray
     masses: FloatArray
     moved: float
 
 
-class DensityRanges:
+class VertexEnvelopes:
     """The largest and the smallest likelihood over some sets on one grid, at its vertices.
 
     Parameters
@@ -231,21 +231,21 @@ class DensityRanges:
         self._noise, self._bounds = noise, bounds_of(sets)
         self._shares = shares_of(noise, self._axes)
         self._cells = cell_logs(sets)
-        self._held: _Ordered | None = None  # of numbers, whose order is the same at any factor
+        self._held: _OrderedCells | None = None  # of numbers, whose order is the same at any factor
 
     def ends(self, factor: float) -> FloatArray:
         """Return bounds on the log envelopes, above and below, shape (2, n_sets, n_vertices).
 
-        Up to the kernel's height; factor 0, or one so small that distances are no floats, stands
-        for the masses of the cells themselves.
+        They are relative to the kernel's height. For factor 0, or one so small that distances
+        overflow, they are the masses of the cells.
         """
         n_cells, units = self._tree.n_cells, len(self._axes) + 28.0
         found = self._at(factor)
         if found is None:
-            return outwards(self._cells, n_cells, units, 0.0)
-        return outwards(log_sums(found.masses, found.distances), n_cells, units, found.moved)
+            return widened(self._cells, n_cells, units, 0.0)
+        return widened(log_sums(found.masses, found.distances), n_cells, units, found.moved)
 
-    def _at(self, factor: float) -> _Ordered | None:
+    def _at(self, factor: float) -> _OrderedCells | None:
         fixed = not any(self._noise.mixings) and factor > 0.0
         if not fixed or self._held is None:
             tables = self._tables(1.0 if fixed else factor)
@@ -255,27 +255,27 @@ class DensityRanges:
             self._held = found
         distances, masses, moved = self._held
         with np.errstate(over="ignore"):
-            return _Ordered(distances / factor, masses, moved / factor)
+            return _OrderedCells(distances / factor, masses, moved / factor)
 
-    def _ordered(self, tables: Sequence[FloatArray]) -> _Ordered:
+    def _ordered(self, tables: Sequence[FloatArray]) -> _OrderedCells:
         order, most, least = self._nearest(tables)
         nearest = np.take_along_axis(total_distances(tables), order, axis=1)
         distances = np.maximum.accumulate(nearest, axis=1)
         masses = mass_steps(np.concatenate([most, least]))
-        return _Ordered(distances, masses, float((distances - nearest).max()))
+        return _OrderedCells(distances, masses, float((distances - nearest).max()))
 
     def _nearest(self, tables: Sequence[FloatArray]) -> tuple[Integers, Integers, Integers]:
         if len(tables) > 1 or self._shares[0] is not None:
-            return nearest_masses(self._tree, self._whole(tables), *self._bounds)
-        # In one column the nearest cells are an interval. (Of cells at the same distance on one
-        # side the farther may come first: both then count as one step, at their common distance.)
+            return nearest_masses(self._tree, self._in_integers(tables), *self._bounds)
+        # In one column the nearest cells form an interval. (Of cells that rounding puts at one
+        # distance on one side the farther may come first: both then count at that distance.)
         order = np.argsort(tables[0], axis=1, kind="stable")
         first, last = np.minimum.accumulate(order, axis=1), np.maximum.accumulate(order, axis=1)
         most, least = interval_masses(self._tree, *self._bounds)
         return order, most[:, first, last], least[:, first, last]
 
     def heights(self, factor: float) -> tuple[FloatArray, FloatArray]:
-        """Return the log height of the kernel at each released cell, and what it is off by."""
+        """Return the log height of the kernel at each released cell, and its error."""
         if self._tables(factor) is None:
             return np.zeros(self._tree.n_cells), np.zeros(self._tree.n_cells)
         scales = self._noise.scaled(factor).axis_scales(len(self._axes))
@@ -293,19 +293,19 @@ class DensityRanges:
                     tables[k] = np.abs(axis[:, None] - axis) / scales[k]
         return tables if np.isfinite(sum(table.max() for table in tables)) else None
 
-    def _whole(self, tables: Sequence[FloatArray]) -> list[Axis]:
+    def _in_integers(self, tables: Sequence[FloatArray]) -> list[Axis]:
         """Return the axes in integers, by which cells are ordered."""
         unit = MOST_DISTANCE / max(float(sum(table.max() for table in tables)), _SHORTEST)
         axes: list[Axis] = []
         for table, shares in zip(tables, self._shares, strict=True):
             first = table[0] if shares is None else table.max(axis=1)
             whole = np.rint(first * unit).astype(np.int64)
-            axes.append(Line(whole) if shares is None else Jumps(whole))
+            axes.append(OrderedAxis(whole) if shares is None else UnorderedAxis(whole))
         return axes
 
 
 def shares_of(noise: Noise, axes: Sequence[FloatArray]) -> Shares:
-    """Return what each unordered column is drawn anew from, over its values in the sets."""
+    """Return the probabilities that each unordered column is redrawn with, None for numbers."""
     return [
         None if mixing is None else mixing.probabilities[mixing.codes_of(axis)]
         for mixing, axis in zip(noise.mixings or [None] * len(axes), axes, strict=True)
@@ -329,7 +329,7 @@ def category_tables(
 def category_heights(
     axes: Sequence[FloatArray], shares: Shares, scales: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the logs of K(a, a) over all released cells, and what they are off by."""
+    """Return the logs of K(a, a) over all released cells, and their errors."""
     total = np.zeros(1)
     for axis, drawn, scale in zip(axes, shares, scales, strict=True):
         heights = np.zeros(len(axis))
@@ -339,13 +339,13 @@ def category_heights(
     return total, UNIT * len(scales) * (16.0 + 8.0 * np.abs(total))
 
 
-# Rounding. As in `ColumnSets`, with kappa among the exponents: distances wrong by 32 u of
+# Rounding. As in `ColumnEnvelopes`, with kappa among the exponents: distances wrong by 32 u of
 # themselves cover it. The height of the categories is right to u d (16 + 8 |log|).
 
 _LAYER_NUMBERS_AT_ONCE = 2**20
 
 
-class SetLayers:
+class CategoryLayers:
     """Confidence sets over categories and one number that varies.
 
     Parameters
@@ -370,8 +370,8 @@ class SetLayers:
         scale = float(scaled.axis_scales(len(self._axes))[self._number])
         return without_mixings(scaled).with_scale(scale)
 
-    def layers(self, factor: float) -> Iterator[LayerSets] | None:
-        """Return the lines of all released categories; None where no floats hold the kernel."""
+    def layers(self, factor: float) -> Iterator[LayerEnvelopes] | None:
+        """Yield the layer of each combination of categories; None where the kernel overflows."""
         scales = self._noise.scaled(factor).axis_scales(len(self._axes))
         tables = category_tables(self._axes, self._shares, scales)
         heights, error = category_heights(self._axes, self._shares, scales)
@@ -382,15 +382,15 @@ class SetLayers:
 
     def _layer(
         self, tables: Sequence[FloatArray], cell: int, height: float, error: float
-    ) -> LayerSets:
+    ) -> LayerEnvelopes:
         columns = zip(tables, self._indices[:, cell], self._indices, strict=True)
         kappas = np.asarray(sum(table[released, index] for table, released, index in columns))
         atoms, index = self._axes[self._number], self._indices[self._number]
-        return LayerSets(self._tree, self._bounds, atoms, index, kappas, (height, error))
+        return LayerEnvelopes(self._tree, self._bounds, atoms, index, kappas, (height, error))
 
 
-class LayerSets(LineSets):
-    """The parts of the distributions of some sets that go with released categories.
+class LayerEnvelopes(NumberEnvelopes):
+    """Envelopes of the released density of the number, with fixed released categories.
 
     Parameters
     ----------
@@ -404,7 +404,7 @@ class LayerSets(LineSets):
     kappas : ndarray of shape (n_cells,)
         How far each cell's categories are from the released ones.
     height : tuple of float
-        The log of what the categories add to the height, and what it is off by.
+        The log of the factor that the categories add to the height, and its error.
     """
 
     def __init__(

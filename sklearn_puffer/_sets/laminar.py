@@ -1,12 +1,12 @@
-r"""The most and the least mass of a set of cells, given bounds on nested groups of cells.
+r"""The largest and smallest mass of a set of cells, given bounds on nested groups of cells.
 
 The groups form a binary tree over the cells. A distribution p is allowed when its mass is one and
 every node A of the tree has :math:`l_A \le p(A) \le u_A`. Masses are integers in units of 2^-60, so
 that nothing here is rounded: the envelopes are exact, and zero is zero.
 
-Distances along a column are whole numbers. Within a block of neighbouring values, the distances
-from a released value are, up to a constant, those from one of a few values: the block's *views*.
-Each block is sorted once for each view.
+Distances along a column are whole numbers. Up to a constant, the distances of a block's values from
+a released value equal those from one of a few values: the block's *views*. So each block is sorted
+once for each view.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sklearn_puffer._base import FloatArray, Integers, task
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class OrderedAxis:
     """Values on a line: distances are differences.
 
     Attributes
@@ -43,22 +43,22 @@ class Line:
         return np.asarray(np.abs(self.points[released][:, None] - self.points[values]))
 
     def views(self, first: int, last: int) -> Integers:
-        """Return the indices from which the values first to last - 1 are seen in another order."""
+        """Return the released values for which the values first to last - 1 order differently."""
         return np.arange(first, last)
 
     def view_of(self, released: Integers, first: int, last: int) -> Integers:
-        """Return which of the views stands for each released value: the nearest."""
+        """Return which view has the same order as each released value: the nearest one."""
         return np.clip(released, first, last - 1) - first
 
 
 @dataclass(frozen=True, eq=False)
-class Jumps:
-    """Values without an order: those that are not the released one are all as far from it.
+class UnorderedAxis:
+    """Values without an order: all but the released one are at the same distance from it.
 
     Attributes
     ----------
     costs : ndarray of shape (n,)
-        How far, for each released value.
+        That distance, for each released value.
     """
 
     costs: Integers
@@ -73,9 +73,9 @@ class Jumps:
         return np.where(released[:, None] == values, 0, self.costs[released][:, None])
 
     def views(self, first: int, last: int) -> Integers:
-        """Return the indices from which the values first to last - 1 are seen in another order.
+        """Return the released values for which the values first to last - 1 order differently.
 
-        One of them is from outside, where all of these are equally far.
+        The last one is outside the block, from where all of its values are equally far.
         """
         if last - first == 1:
             return np.array([first])
@@ -83,15 +83,15 @@ class Jumps:
         return np.append(inside, outside[:1]).astype(np.int64)
 
     def view_of(self, released: Integers, first: int, last: int) -> Integers:
-        """Return which of the views stands for each released value: itself, or that outside."""
+        """Return which view has the same order as each released value: itself, or that outside."""
         if last - first == 1:
             return np.zeros_like(released)
         inside = (first <= released) & (released < last)
         return np.where(inside, released - first, last - first)
 
 
-Axis = Line | Jumps
-Block = tuple[tuple[int, int], ...]  # the first index on each axis, and that after the last
+Axis = OrderedAxis | UnorderedAxis
+Block = tuple[tuple[int, int], ...]  # on each axis the first index, and the one after the last
 
 
 # Why one pass up the tree suffices. Fix a set S of cells. For a node A let Q_A hold the pairs
@@ -124,7 +124,7 @@ Block = tuple[tuple[int, int], ...]  # the first index on each axis, and that af
 ONE = 2**60
 """The mass of a whole distribution: sums of two masses fit 64 bits."""
 
-_CHUNK = 2**20  # numbers treated at a time, so that they stay near the processor
+_CHUNK = 2**20  # numbers computed at a time, so that they stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +252,7 @@ def interval_masses(tree: Tree, lower: Integers, upper: Integers) -> tuple[Integ
     ([0.5, 1.0], [0.0, 1.0])
     """
     n_sets = len(lower)
-    most = _most_of_intervals(tree, *_with_signs_turned(lower, upper))
+    most = _most_of_intervals(tree, *_with_negated(lower, upper))
     return most[:n_sets], -most[n_sets:]
 
 
@@ -264,7 +264,7 @@ def nearest_masses(
     Parameters
     ----------
     tree : Tree
-    axes : sequence of Line or Jumps
+    axes : sequence of OrderedAxis or UnorderedAxis
         Distances are sums over them.
     lower, upper : ndarray of shape (n_sets, 2 n - 1)
         As `Tree.tightened` returns them.
@@ -279,28 +279,28 @@ def nearest_masses(
 
     Examples
     --------
-    >>> from sklearn_puffer._sets.laminar import Line
+    >>> from sklearn_puffer._sets.laminar import OrderedAxis
     >>> tree = Tree.over((2,))
     >>> bounds = np.array([[ONE, 0, ONE // 4], [ONE, ONE // 2, ONE]])[:, None]
-    >>> two = [Line(np.arange(2))]
+    >>> two = [OrderedAxis(np.arange(2))]
     >>> order, most, least = nearest_masses(tree, two, *tree.tightened(*bounds))
     >>> (most[0] / ONE).tolist(), (least[0] / ONE).tolist()
     ([[0.5, 1.0], [1.0, 1.0]], [[0.0, 1.0], [0.5, 1.0]])
     """
     shape = tuple(axis.size for axis in axes)
     index = np.stack(np.unravel_index(tree.cells, shape), axis=1)
-    lower, upper = _with_signs_turned(lower, upper)
+    lower, upper = _with_negated(lower, upper)
     corners = _leaves(tree, lower, upper)
     order = np.zeros((1, 1), dtype=np.int64)
     for node in _by_work(tree, lambda n_cells: n_cells * n_cells):
-        cells = index[_cells(tree, node)]
+        cells = index[_positions(tree, node)]
         views = _views(axes, cells)
         sides = [
-            (_view_of(axes, views, index[_cells(tree, child)]), *corners.pop(child))
+            (_view_of(axes, views, index[_positions(tree, child)]), *corners.pop(child))
             for child in (tree.left[node], tree.right[node])
         ]
         distances = _distances(axes, views, cells)
-        order, s, r = _joined(distances, sides, lower[:, node], upper[:, node])
+        order, s, r = _merged(distances, sides, lower[:, node], upper[:, node])
         corners[node] = s, r
     most = corners[0][0][:, :, 1:]
     n_sets = len(most) // 2
@@ -336,15 +336,15 @@ def ordered_masses(
     ([[0.5, 1.0]], [[0.0, 1.0]])
     """
     placed = costs[:, tree.cells]
-    lower, upper = _with_signs_turned(lower, upper)
+    lower, upper = _with_negated(lower, upper)
     corners = _leaves(tree, lower, upper)
     order = np.zeros((len(costs), 1), dtype=np.int64)
     for node in _by_work(tree, lambda n_cells: n_cells * len(costs)):
         halves = [corners.pop(child) for child in (tree.left[node], tree.right[node])]
         # a leaf has one order for all
         sides = [(np.arange(len(costs)) % s.shape[1], s, r) for s, r in halves]
-        distances = placed[:, _cells(tree, node)]
-        order, s, r = _joined(distances, sides, lower[:, node], upper[:, node])
+        distances = placed[:, _positions(tree, node)]
+        order, s, r = _merged(distances, sides, lower[:, node], upper[:, node])
         corners[node] = s, r
     most = np.broadcast_to(corners[0][0], (len(lower), len(costs), tree.n_cells + 1))[:, :, 1:]
     n_sets = len(most) // 2
@@ -352,7 +352,7 @@ def ordered_masses(
 
 
 def _by_work(tree: Tree, work: Callable[[int], int]) -> Iterator[int]:
-    """Yield the inner nodes from the leaves to the root, and report how much work is done."""
+    """Yield the inner nodes from the leaves to the root, and report progress."""
     sizes = (tree.stop - tree.start)[: tree.n_inner].tolist()
     with task("cells ordered", sum(map(work, sizes))) as done:
         for node in reversed(range(tree.n_inner)):
@@ -393,7 +393,7 @@ def _extend(
 ) -> None:
     """Turn the corners of two children into the corners of their parent, in place.
 
-    Sets begin in the ``near`` child: they hold part of it, or all of it and part of the other.
+    S holds part of the ``near`` child, or all of it and part of the ``far`` one.
     """
     node, near_child, far_child = family
     s, r = corners
@@ -416,7 +416,7 @@ def _leaf(lower: Integers, upper: Integers) -> tuple[Integers, Integers]:
     return np.stack([nothing, upper], axis=1)[:, None], np.stack([lower, nothing], axis=1)[:, None]
 
 
-def _joined(
+def _merged(
     distances: Integers | FloatArray,
     sides: Sequence[tuple[Integers, Integers, Integers]],
     lower: Integers,
@@ -482,11 +482,11 @@ def _view_of(axes: Sequence[Axis], released: Integers, cells: Integers) -> Integ
     return index
 
 
-def _cells(tree: Tree, node: int) -> slice:
+def _positions(tree: Tree, node: int) -> slice:
     return slice(tree.start[node], tree.stop[node])
 
 
-def _with_signs_turned(lower: Integers, upper: Integers) -> tuple[Integers, Integers]:
+def _with_negated(lower: Integers, upper: Integers) -> tuple[Integers, Integers]:
     return np.concatenate([lower, -upper]), np.concatenate([upper, -lower])
 
 

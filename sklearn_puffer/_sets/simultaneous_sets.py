@@ -32,19 +32,19 @@ from sklearn_puffer.priors import ConfidenceSet, Discrete
 _OUTWARDS = 2.0**-40
 
 MAX_CELLS = 4096
-"""Most cells of a grid whose sets are looked through."""
+"""Most cells of a grid for which the worst case is computed."""
 
 MAX_WORK = 2**26
-"""Most numbers held: twice the squared number of cells for every set."""
+"""Most numbers in memory: twice the squared number of cells, for every set."""
 
 MAX_MIXED_WORK = 2**24
 """The same where columns are unordered, so that cells are ordered anew for each factor."""
 
 MAX_LINES_WORK = 2**12
-"""Most cells of all sets and lines, where one number with other noise is beside categories."""
+"""Most cells of all sets and layers, where one number with other noise is beside categories."""
 
-_LIKELY_PANELS = 4096  # for an integral over one column
-_ORDERING = 8  # what ordering cells takes, against looking at them once
+_LIKELY_PANELS = 4096  # of an integral over one column
+_ORDERING = 8  # time to order cells, relative to one pass over them
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +64,8 @@ class SimultaneousSet:
 
     Examples
     --------
-    >>> around = set_around_counts([[0, 1, 2]], [7, 2, 1], share=0.05)
-    >>> around.n_cells, around.contains([0.5, 0.3, 0.2]), around.contains([0.1, 0.1, 0.8])
+    >>> region = set_around_counts([[0, 1, 2]], [7, 2, 1], share=0.05)
+    >>> region.n_cells, region.contains([0.5, 0.3, 0.2]), region.contains([0.1, 0.1, 0.8])
     (3, True, False)
     """
 
@@ -96,10 +96,10 @@ class SimultaneousSet:
 
 
 def n_events(n_cells: int) -> int:
-    """Return how many intervals a set over some cells rests on.
+    """Return how many intervals define a set over some cells.
 
-    One for each cell and each inner group, the whole apart; the two halves of the whole are one,
-    since either says what the other says. Two cells: 1; three: 3.
+    One for each cell and each inner group, except for the whole. The two halves of the whole share
+    one, since the mass of either follows from the other.
 
     >>> [n_events(n) for n in (1, 2, 3, 4)]
     [0, 1, 3, 5]
@@ -108,9 +108,10 @@ def n_events(n_cells: int) -> int:
 
 
 def error_share(level: float, cells: Iterable[int]) -> float:
-    """Return what each interval may miss, on average, if all sets together hold with ``level``.
+    """Return the error of each interval, on average, if all sets together hold with ``level``.
 
-    A set has a number of cells, for each secret, sensitive column and column group.
+    ``cells`` has the number of cells of each set: one for each secret, sensitive column and column
+    group.
 
     Notes
     -----
@@ -137,7 +138,7 @@ def set_around(
     prior : Discrete
         Its counts are numbers of rows. (A prior given by probabilities has no rows to count.)
     share : float
-        What each of the `n_events` intervals may miss on average, from `error_share`.
+        The error of each of the `n_events` intervals on average, from `error_share`.
     alphabets : sequence of array-like, optional
         The possible atoms of each column; in one column the prior's own, those of mass zero
         included, unless given.
@@ -155,8 +156,8 @@ def set_around(
 
     Examples
     --------
-    >>> around = set_around(Discrete.from_counts([0, 1], [376, 204]), share=0.025)
-    >>> around.cell_bounds[0].round(6).tolist(), around.cell_bounds[1].round(6).tolist()
+    >>> region = set_around(Discrete.from_counts([0, 1], [376, 204]), share=0.025)
+    >>> region.cell_bounds[0].round(6).tolist(), region.cell_bounds[1].round(6).tolist()
     ([0.602124, 0.307499], [0.692501, 0.397876])
     """
     if alphabets is None:
@@ -175,8 +176,8 @@ def set_around_counts(
 ) -> SimultaneousSet:
     """Return the confidence set around the counts of all cells of a grid of sorted atoms.
 
-    Counts are all zero for a secret without rows, whose set is everything. Each of the `n_events`
-    intervals may miss ``share`` on average.
+    Counts are all zero for a secret without rows, whose set holds all distributions. ``share`` is
+    the error of each of the `n_events` intervals on average.
 
     Examples
     --------
@@ -275,12 +276,12 @@ def computable(shape: Sequence[int], n_sets: int, noise: Noise, notion: Notion) 
     most = MAX_MIXED_WORK if any(noise.mixings) else MAX_WORK
     fits = n_cells <= MAX_CELLS and 2 * n_sets * n_cells**2 <= most
     known = len(shape) == 1 or is_exact(shape, noise, notion) or _are_points(shape, noise)
-    n_lines = _n_lines(shape, noise)
-    return fits and (known or 0 < n_lines * n_sets * n_cells <= MAX_LINES_WORK)
+    n_layers = _n_layers(shape, noise)
+    return fits and (known or 0 < n_layers * n_sets * n_cells <= MAX_LINES_WORK)
 
 
 def work(shape: Sequence[int], n_sets: int, noise: Noise, notion: Notion) -> int:
-    """Return about how many numbers the worst case over sets on one grid takes to compute.
+    """Return about how many numbers are computed for the worst case over sets on one grid.
 
     Examples
     --------
@@ -291,8 +292,8 @@ def work(shape: Sequence[int], n_sets: int, noise: Noise, notion: Notion) -> int
     """
     n_cells = math.prod(shape)
     points = n_cells if is_exact(shape, noise, notion) else _LIKELY_PANELS
-    if _n_lines(shape, noise) and not is_exact(shape, noise, notion):
-        points *= _n_lines(shape, noise) * _ORDERING
+    if _n_layers(shape, noise) and not is_exact(shape, noise, notion):
+        points *= _n_layers(shape, noise) * _ORDERING
     elif any(noise.mixings):
         points = n_cells * _ORDERING
     return 2 * n_sets * n_cells * points
@@ -309,8 +310,8 @@ def _are_points(shape: Sequence[int], noise: Noise) -> bool:
     return any(noise.mixings) and not n_numbers(shape, noise)
 
 
-def _n_lines(shape: Sequence[int], noise: Noise) -> int:
-    """Return for how many categories there is a line of a number, 0 unless just one varies."""
+def _n_layers(shape: Sequence[int], noise: Noise) -> int:
+    """Return the number of layers, one a combination of categories; 0 unless one number varies."""
     if not any(noise.mixings) or n_numbers(shape, noise) != 1:
         return 0
     pairs = zip(shape, noise.mixings, strict=True)
@@ -318,12 +319,12 @@ def _n_lines(shape: Sequence[int], noise: Noise) -> int:
 
 
 def is_exact(shape: Sequence[int], noise: Noise, notion: Notion) -> bool:
-    """Return whether the worst case over sets on one grid is computed, and not bounded."""
+    """Return whether the worst case over sets on one grid is exact, and not only bounded."""
     return notion.is_pure and (noise.has_vertices or _are_points(shape, noise))
 
 
 def _errors(tree: Tree, share: float) -> FloatArray:
-    """Return what the interval of each node may miss: n_events * share in all.
+    """Return the error of the interval of each node: n_events * share in all.
 
     Measured on 10 to 320 cells and 300 to 200,000 rows, equal parts for each depth ask for up to
     9 % less noise than equal parts for each node, and hardly ever for more.

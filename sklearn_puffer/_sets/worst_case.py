@@ -5,8 +5,8 @@ The priors of the two secrets lie in their sets independently of each other, so
 .. math:: \sup_{p, q} \sup_y \log \frac{h_p(y)}{h_q(y)}
           = \sup_y \Bigl( \log \sup_p h_p(y) - \log \inf_q h_q(y) \Bigr)
 
-and both envelopes are linear programs over a tree of bounds, which filling solves: for the
-largest density the atoms nearest to y first, for the smallest the farthest.
+and both envelopes are linear programs over a tree of bounds. A greedy fill solves them: the largest
+density takes as much mass as it may of the atoms nearest to y, the smallest of the farthest.
 
 *Between points* of one column, for any noise, the envelopes are bounded by curvature. For fixed
 distributions, with z = y - x over all atoms,
@@ -15,9 +15,9 @@ distributions, with z = y - x over all atoms,
 
 where c_-, c_+ bound the curvature of log K and r is the range of its slope over the z of a panel.
 A function with g'' >= -C lies below its chord plus C/2 times (y - a)(b - y), one with g'' <= C
-above its chord minus that. Both pass to the envelopes, since chords grow with the values at their
-ends. (A function of slope at most M is below its chord plus M h / 2 as well, h being the width:
-2 M h t (1 - t) at the share t of the way.)
+above its chord minus that. Both bounds hold for the envelopes too, since a chord grows with the
+values at its ends. (If slopes are at most M, the function also lies below its chord plus
+2 M h t (1 - t) at the share t of the width h, at most M h / 2.)
 """
 
 # Rounding. The envelopes at points are right as `_sets.density_ranges` says. Curvatures and slopes
@@ -38,10 +38,10 @@ from numpy.typing import NDArray
 from sklearn_puffer._base import FloatArray, IntArray, Integers
 from sklearn_puffer._numerics import UNIT
 from sklearn_puffer._sets.density_ranges import (
-    ColumnSets,
-    DensityRanges,
-    LineSets,
-    SetLayers,
+    CategoryLayers,
+    ColumnEnvelopes,
+    NumberEnvelopes,
+    VertexEnvelopes,
     cell_logs,
     log_excess,
     log_expm1,
@@ -70,11 +70,11 @@ class _Panels(NamedTuple):
     at_high: FloatArray
 
     @classmethod
-    def between(cls, edges: FloatArray, column: LineSets, noise: Noise) -> _Panels:
+    def between(cls, edges: FloatArray, column: NumberEnvelopes, noise: Noise) -> _Panels:
         logs = column.logs(edges, noise)
         return cls(edges[:-1], edges[1:], logs[..., :-1], logs[..., 1:])
 
-    def halved(self, column: LineSets, noise: Noise) -> _Panels:
+    def halved(self, column: NumberEnvelopes, noise: Noise) -> _Panels:
         middle = 0.5 * self.low + 0.5 * self.high
         logs = column.logs(middle, noise)
         left = _Panels(self.low, middle, self.at_low, logs)
@@ -88,14 +88,16 @@ class _Panels(NamedTuple):
         return _Panels(*(np.concatenate(part, axis=-1) for part in parts))
 
 
-def supremum(column: LineSets, noise: Noise, first: IntArray, second: IntArray) -> FloatArray:
+def supremum(
+    column: NumberEnvelopes, noise: Noise, first: IntArray, second: IntArray
+) -> FloatArray:
     r"""Return upper bounds on the largest log ratio of each pair of sets, in one direction.
 
     .. math:: \sup_y \log \frac{\sup_p h_p(y)}{\inf_q h_q(y)}
 
     Parameters
     ----------
-    column : LineSets
+    column : NumberEnvelopes
     noise : Noise
     first, second : ndarray of shape (n_pairs,)
         The sets of p and of q.
@@ -124,7 +126,7 @@ def supremum(column: LineSets, noise: Noise, first: IntArray, second: IntArray) 
 
 
 def log_integral(
-    column: LineSets, noise: Noise, first: IntArray, second: IntArray, notion: Notion
+    column: NumberEnvelopes, noise: Noise, first: IntArray, second: IntArray, notion: Notion
 ) -> FloatArray:
     r"""Return the logs of upper bounds on the integrals of each pair of sets, in one direction.
 
@@ -135,7 +137,7 @@ def log_integral(
 
     Parameters
     ----------
-    column : LineSets
+    column : NumberEnvelopes
     noise : Noise
     first, second : ndarray of shape (n_pairs,)
     notion : Notion
@@ -157,7 +159,7 @@ def log_integral(
     for _ in range(_ROUNDS):
         terms, likely, gaps = _log_terms(panels, column, noise, first, second, notion)
         total = np.logaddexp(np.logaddexp.reduce(terms, axis=1), log_tail)
-        # where to cut is judged by the chords: the bounds are far too large at first
+        # chords decide where to cut: the bounds are far too large at first
         goal = np.maximum(np.logaddexp.reduce(likely, axis=1), floor)
         goal += math.log(_INTEGRAL_TOLERANCE / terms.shape[1])
         wide = np.any((gaps > goal[:, None]) | (terms == np.inf), axis=0)
@@ -179,7 +181,7 @@ def loss_of(log_total: FloatArray, notion: Notion) -> FloatArray:
 
 
 def _edges_for_supremum(
-    column: LineSets, noise: Noise, first: IntArray, second: IntArray
+    column: NumberEnvelopes, noise: Noise, first: IntArray, second: IntArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return edges of panels, and a bound on the log ratios outside of all of them."""
     reach = float(noise.axis_scales(1)[0])
@@ -188,7 +190,7 @@ def _edges_for_supremum(
     tail = np.full(len(first), np.inf)
     for _ in range(_ROUNDS):
         beyond = _tail_ratios(column, noise, reach)[first, second]
-        if distances and np.all(beyond >= tail):  # as good as rounding lets it become
+        if distances and np.all(beyond >= tail):  # rounding allows for no better one
             break
         distances, tail = [*distances, reach], beyond
         edges = np.array([column.atoms[0] - reach, column.atoms[-1] + reach])
@@ -204,7 +206,7 @@ def _ratios(logs: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
     return np.asarray((logs[0, first] - logs[1, second]).max(axis=1, initial=0.0))
 
 
-def _tail_ratios(column: LineSets, noise: Noise, distance: float) -> FloatArray:
+def _tail_ratios(column: NumberEnvelopes, noise: Noise, distance: float) -> FloatArray:
     r"""Bound log sup h_p / inf h_q beyond a distance from the atoms, (n_sets, n_sets).
 
     Between any two atoms log K changes by at most the span times its steepest slope, so that the
@@ -226,7 +228,9 @@ def _tail_ratios(column: LineSets, noise: Noise, distance: float) -> FloatArray:
     return np.asarray(np.minimum(bound, concave + 4.0 * UNIT))
 
 
-def _edges_for_integral(column: LineSets, noise: Noise, notion: Notion) -> tuple[FloatArray, float]:
+def _edges_for_integral(
+    column: NumberEnvelopes, noise: Noise, notion: Notion
+) -> tuple[FloatArray, float]:
     """Return edges of panels, and the log of a bound on the integral outside of all of them."""
     reach = float(noise.axis_scales(1)[0])
     distances: list[float] = []
@@ -242,13 +246,13 @@ def _edges_for_integral(column: LineSets, noise: Noise, notion: Notion) -> tuple
     return _edges(column, np.array(distances)), log_tail
 
 
-def _log_tail(column: LineSets, noise: Noise, notion: Notion, distance: float) -> float:
+def _log_tail(column: NumberEnvelopes, noise: Noise, notion: Notion, distance: float) -> float:
     r"""Bound the log of the integral beyond a distance from the atoms, on both sides together.
 
     There sup h_p <= K(y - x) at the nearest atom x, and inf h_q >= K(y - x') at the farthest, each
-    times its whole mass, 1 of a distribution. The hockey stick is at most the mass of the first,
-    and zero where log K(y - x) / K(y - x') <= epsilon. For Renyi the ratio's largest value serves,
-    or where it has none Cauchy and Schwarz:
+    times its whole mass, which is 1 for a distribution. The hockey stick is at most the mass of the
+    first, and zero where log K(y - x) / K(y - x') <= epsilon. Under Renyi the largest ratio gives a
+    bound, or, where ratios are unbounded, the inequality of Cauchy and Schwarz:
     :math:`\int_B K^\alpha K'^{1-\alpha} \le K(B)^{1/2} (\int K^{2\alpha-1} K'^{2-2\alpha})^{1/2}`.
     """
     mass = 2.0 * float(noise.mass(distance, math.inf)) * _RAISED
@@ -268,16 +272,18 @@ def _log_tail(column: LineSets, noise: Noise, notion: Notion, distance: float) -
     return tail + order * float(column.offsets.max())
 
 
-def _edges(column: LineSets, distances: FloatArray) -> FloatArray:
+def _edges(column: NumberEnvelopes, distances: FloatArray) -> FloatArray:
     """Return the atoms, where log K may have kinks, and points outside of them."""
     atoms = column.atoms
     return np.unique(np.concatenate([atoms[0] - distances, atoms, atoms[-1] + distances]))
 
 
-def _bulges(panels: _Panels, column: LineSets, noise: Noise) -> tuple[FloatArray, FloatArray]:
-    """Return how far log h may rise above its chord, (n,), and fall below it, (n_sets, n).
+def _chord_errors(
+    panels: _Panels, column: NumberEnvelopes, noise: Noise
+) -> tuple[FloatArray, FloatArray]:
+    """Return how far log h may lie above its chord, (n,), and below it, (n_sets, n).
 
-    C h^2 / 8 by the curvature, or M h / 2 by the steepest slope M, whichever is less.
+    It is at most C h^2 / 8 by the curvature, and M h / 2 by the steepest slope M.
     """
     least, most = panels.low - column.atoms[-1], panels.high - column.atoms[0]
     near, far = np.maximum(np.maximum(least, -most), 0.0), np.maximum(-least, most)
@@ -292,14 +298,14 @@ def _bulges(panels: _Panels, column: LineSets, noise: Noise) -> tuple[FloatArray
 
 
 def _slope_variance(
-    panels: _Panels, column: LineSets, noise: Noise, flat: FloatArray
+    panels: _Panels, column: NumberEnvelopes, noise: Noise, flat: FloatArray
 ) -> FloatArray:
     r"""Bound the variance of the slope of log K over the atoms, given y, shape (n_sets, n).
 
-    The variance is at most the mean square about any c. With c in the middle of the slopes r of the
-    atoms near the panel: at most (r/2)^2 plus w R^2, where R is the range of all slopes and w the
-    chance of an atom that is not near; that is at most K(distance) / inf h. Several radii of
-    nearness are tried, and the smallest bound taken; the largest is everything, with w = 0.
+    The variance is at most the mean square about any c. Let c be the middle of the slopes of the
+    atoms near the panel, whose range is r: the bound is (r/2)^2 + w R^2, where R is the range of
+    all slopes and w the chance of an atom that is not near, at most K(distance) / inf h. The least
+    bound over several radii counts, that of an infinite radius, with w = 0, among them.
     """
     atoms, scale = column.atoms, float(noise.axis_scales(1)[0])
     after = np.searchsorted(atoms, panels.low)
@@ -343,10 +349,10 @@ def _slope_range(noise: Noise, low: FloatArray, high: FloatArray) -> FloatArray:
 
 
 def _panel_suprema(
-    panels: _Panels, column: LineSets, noise: Noise, first: IntArray, second: IntArray
+    panels: _Panels, column: NumberEnvelopes, noise: Noise, first: IntArray, second: IntArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return bounds on the log ratio in each panel, (n_pairs, n), and the largest at an end."""
-    rises, falls = _bulges(panels, column, noise)
+    rises, falls = _chord_errors(panels, column, noise)
     height = rises + falls[second]
     starts = panels.at_low[0, first] - panels.at_low[1, second]
     ends = panels.at_high[0, first] - panels.at_high[1, second]
@@ -367,7 +373,7 @@ def _panel_suprema(
 
 def _log_terms(
     panels: _Panels,
-    column: LineSets,
+    column: NumberEnvelopes,
     noise: Noise,
     first: IntArray,
     second: IntArray,
@@ -376,7 +382,7 @@ def _log_terms(
     """Return logs of bounds on the integral over each panel, of estimates, and of their gaps."""
     divergence = notion.divergence
     assert not isinstance(divergence, Supremum)
-    raised, falls = _bulges(panels, column, noise)
+    raised, falls = _chord_errors(panels, column, noise)
     lowered = falls[second]
     above = [side[0, first] + raised for side in (panels.at_low, panels.at_high)]
     below = [side[1, second] - lowered for side in (panels.at_low, panels.at_high)]
@@ -410,9 +416,9 @@ def _log_terms(
 # sum.
 #
 # Unordered columns count as distances too, but those of the two kinds do not grow alike with the
-# factor: see `DensityRanges`. Where no number varies, what is released has no density, and
-# sums of the envelopes over all released cells stand in the place of integrals; where one does,
-# there is an integral for each combination of released categories (`SetLayers`), and these add up.
+# factor: see `VertexEnvelopes`. Where no number varies, a release has no density, and sums of the
+# envelopes over all released cells replace the integrals; where one does, there is an integral for
+# each combination of released categories (`CategoryLayers`), and these add up.
 #
 # That no bound grows with the factor is clear of suprema. An integral of envelopes is that of f(s,
 # t), s = sup h_p(y) and t = inf h_q(y), with f convex, homogeneous, growing in s and falling in t.
@@ -471,13 +477,13 @@ class SetLosses:
     def exact(self) -> bool:
         """Whether the bound is the supremum itself, up to rounding."""
         return all(
-            is_exact([len(axis) for axis in around.axes], self.noise, self.notion)
-            for around in distinct(self.pairs)
+            is_exact([len(axis) for axis in region.axes], self.noise, self.notion)
+            for region in distinct(self.pairs)
         )
 
     @property
     def tolerance(self) -> float:
-        """How finely factors are worth telling apart: ordering cells for each takes long."""
+        """Relative width at which a search of factors stops: ordering cells for each takes long."""
         return _MIXED_TOLERANCE if any(self.noise.mixings) else 0.0
 
     @cached_property
@@ -485,11 +491,11 @@ class SetLosses:
         """A factor near which the loss of a shift across the grid meets the budget."""
         factor = 1.0
         for _ in range(64):
-            if self._caps(factor).max() <= self.notion.budget:
+            if self._shift_losses(factor).max() <= self.notion.budget:
                 break
             factor *= 2.0
         for _ in range(64):
-            if self._caps(0.5 * factor).max() > self.notion.budget:
+            if self._shift_losses(0.5 * factor).max() > self.notion.budget:
                 break
             factor *= 0.5
         return factor
@@ -497,12 +503,17 @@ class SetLosses:
     def losses(self, factor: float) -> FloatArray:
         """Return proven bounds of shape (n_pairs, 2), forward and backward."""
         if factor == 0.0:
-            return self._most
-        return np.minimum(self._worst(factor), np.minimum(self._most, self._caps(factor)))
+            return self._without_noise
+        return np.minimum(
+            self._worst(factor), np.minimum(self._without_noise, self._shift_losses(factor))
+        )
 
     def decided(self, factor: float, within: float = 0.05) -> NDArray[np.bool_]:
-        """Return for each pair whether the loss is all but ``within`` of what no prior exceeds."""
-        caps = self._caps(factor).max(axis=1)
+        """Return for each pair whether its loss is near that of a shift across the grid.
+
+        No prior exceeds the latter; near is within the share ``within`` of it.
+        """
+        caps = self._shift_losses(factor).max(axis=1)
         losses = self.losses(factor).max(axis=1)
         return np.asarray((losses >= (1.0 - within) * caps) & (caps > 0.0))
 
@@ -511,9 +522,9 @@ class SetLosses:
         return _grouped(self.pairs, self.noise, self.notion)
 
     @cached_property
-    def _most(self) -> FloatArray:
-        """The losses without noise: no noise makes them larger, as a release is made of X."""
-        return np.minimum(self._worst(0.0), self._caps(0.0))
+    def _without_noise(self) -> FloatArray:
+        """The losses without noise, which noise never increases: it is a post-processing."""
+        return np.minimum(self._worst(0.0), self._shift_losses(0.0))
 
     def _worst(self, factor: float) -> FloatArray:
         upper = np.empty((len(self.pairs), 2))
@@ -524,10 +535,10 @@ class SetLosses:
     @cached_property
     def _spans(self) -> FloatArray:
         sets, numbers = numbered(self.pairs)
-        spans = np.array([[axis[-1] - axis[0] for axis in around.axes] for around in sets])
+        spans = np.array([[axis[-1] - axis[0] for axis in region.axes] for region in sets])
         return np.asarray(spans[numbers[:, 0]])
 
-    def _caps(self, factor: float) -> FloatArray:
+    def _shift_losses(self, factor: float) -> FloatArray:
         """Return the losses of shifts across the grids, as `bounds.sensitivity` does."""
         if factor == 0.0:
             highest = self.notion.divergence.worst
@@ -540,7 +551,7 @@ class SetLosses:
 
 @dataclass(frozen=True, eq=False)
 class _PairsOnGrid(ABC):
-    """Pairs of sets on one grid."""
+    """The pairs of sets that share a grid."""
 
     members: Integers  # (n_members,)
     sides: tuple[Integers, Integers]  # the sets of each pair
@@ -558,9 +569,9 @@ class _PairsOnGrid(ABC):
 
 @dataclass(frozen=True, eq=False)
 class _Vertices(_PairsOnGrid):
-    """A pure guarantee where the worst is at a vertex of the grid."""
+    """A pure guarantee under which the supremum is attained at a vertex of the grid."""
 
-    envelopes: DensityRanges
+    envelopes: VertexEnvelopes
 
     def _losses(self, factor: float, first: Integers, second: Integers) -> FloatArray:
         most, least = self.envelopes.ends(factor)
@@ -568,10 +579,10 @@ class _Vertices(_PairsOnGrid):
 
 
 @dataclass(frozen=True, eq=False)
-class _CellsAlone(_PairsOnGrid):
-    """Unordered columns alone: what is released is a cell, and all of them are looked at."""
+class _CategoriesOnly(_PairsOnGrid):
+    """Unordered columns alone: a release is a cell, and the loss is over all cells."""
 
-    envelopes: DensityRanges
+    envelopes: VertexEnvelopes
 
     def _losses(self, factor: float, first: Integers, second: Integers) -> FloatArray:
         most, least = self.envelopes.ends(factor)
@@ -581,11 +592,11 @@ class _CellsAlone(_PairsOnGrid):
 
 
 @dataclass(frozen=True, eq=False)
-class _Layers(_PairsOnGrid):
-    """Unordered columns and one number, any noise and notion: a line for each category."""
+class _CategoriesAndNumber(_PairsOnGrid):
+    """Unordered columns and one number, any noise and notion: a layer for each category."""
 
     cells: FloatArray
-    layers: SetLayers
+    layers: CategoryLayers
 
     def _losses(self, factor: float, first: Integers, second: Integers) -> FloatArray:
         lines = self.layers.layers(factor) if factor > 0.0 else None
@@ -601,10 +612,10 @@ class _Layers(_PairsOnGrid):
 
 
 @dataclass(frozen=True, eq=False)
-class _Integrals(_PairsOnGrid):
-    """One column, any noise and notion: bounds between the envelopes at points."""
+class _OneColumn(_PairsOnGrid):
+    """One numeric column, any noise and notion: bounds from the envelopes at points."""
 
-    column: ColumnSets
+    column: ColumnEnvelopes
     noise: Noise
 
     def _losses(self, factor: float, first: Integers, second: Integers) -> FloatArray:
@@ -621,10 +632,10 @@ class _Integrals(_PairsOnGrid):
 def _grouped(
     pairs: Sequence[tuple[SimultaneousSet, SimultaneousSet]], noise: Noise, notion: Notion
 ) -> list[_PairsOnGrid]:
-    """Gather the pairs by grid, so that sets which several of them share are treated once."""
+    """Group the pairs by grid, so that a set in several pairs is computed once."""
     grids: dict[tuple[bytes, ...], list[int]] = {}
     sets = distinct(pairs)
-    key_of = {id(around): tuple(axis.tobytes() for axis in around.axes) for around in sets}
+    key_of = {id(region): tuple(axis.tobytes() for axis in region.axes) for region in sets}
     for k, (p, q) in enumerate(pairs):
         key = key_of[id(p)]
         if key is not key_of[id(q)] and key != key_of[id(q)]:
@@ -651,12 +662,12 @@ def _group(
     p, q = np.ascontiguousarray(numbers.T)
     group = np.array(members), (p, q), notion
     if is_exact(shape, noise, notion):
-        return _Vertices(*group, DensityRanges(sets, noise))
+        return _Vertices(*group, VertexEnvelopes(sets, noise))
     if not any(noise.mixings):
-        return _Integrals(*group, ColumnSets(sets), noise)
+        return _OneColumn(*group, ColumnEnvelopes(sets), noise)
     if n_numbers(shape, noise) == 0:
-        return _CellsAlone(*group, DensityRanges(sets, noise))
-    return _Layers(*group, cell_logs(sets), SetLayers(sets, noise))
+        return _CategoriesOnly(*group, VertexEnvelopes(sets, noise))
+    return _CategoriesAndNumber(*group, cell_logs(sets), CategoryLayers(sets, noise))
 
 
 def _without_noise(
