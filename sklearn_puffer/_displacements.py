@@ -21,7 +21,7 @@ from sklearn_puffer._numerics import ULP
 
 _TOLERANCE = 1e-9  # for the rounding of the caller's correlations
 _LEADING = 512  # records of a stationary sequence whose whole matrix is checked
-_PAIRS = 4_000_000  # pairs of records that are visited one by one
+_PAIRS = 4_000_000  # pairs of records up to which each is looked at
 
 
 def contraction(step: float, smoothness: float, strong_convexity: float = 0.0) -> float:
@@ -128,8 +128,8 @@ def joint_shifts(
 
     Raises
     ------
-    ValueError
-        If the shapes do not fit, a number is not finite, or no pair has mass.
+    TypeError, ValueError
+        If the shapes do not fit, a number is not finite or out of range, or no pair has mass.
 
     Notes
     -----
@@ -219,16 +219,16 @@ class RecordDisplacements:
         return self.batched(row)
 
     def sorted_lags(self) -> FloatArray:
-        """Return displacements (T,) in rising order: no record has larger sums to the end.
+        """Return displacements (T,) in ascending order: no record has larger sums to the end.
 
-        A lag occurs at most twice, before and after the record.
+        Each lag occurs at most twice, before and after the record.
         """
         lags = np.atleast_1d(self.table)
         sides = np.sort(np.concatenate((lags[:1], np.repeat(lags[1:], 2))))[-self.n_records :]
         return self.batched(np.concatenate((np.zeros(self.n_records - len(sides)), sides)))
 
     def worst(self, records: Sequence[int]) -> FloatArray:
-        """Return displacements (T,) at least as bad as those of any of the sorted records."""
+        """Return displacements (T,) whose loss is at least that of each of these sorted records."""
         if len(records) == 1:
             return self.of(records[0])
         if isinstance(self.table, float):
@@ -476,7 +476,7 @@ def check_sequence(values: ArrayLike, name: str) -> FloatArray:
 
 
 def check_index(index: Any, count: int, name: str) -> int:
-    """Return an integer from 0 to ``count`` - 1."""
+    """Return an index as an integer, from 0 to ``count`` - 1."""
     i = check_count(index, name, minimum=0)
     if i >= count:
         raise ValueError(f"{name} must be below {count}, the number there is, got {i}.")
@@ -494,12 +494,12 @@ def check_records(records: Sequence[int] | None, n: int) -> Sequence[int]:
 
 
 def in_order(records: Sequence[int]) -> Sequence[int]:
-    """Return records in rising order, each once."""
+    """Return records in ascending order, each once."""
     return records if isinstance(records, range) else sorted(set(records))
 
 
 def _check_correlations(correlations: float | ArrayLike, n: int) -> float | FloatArray:
-    """Return rho, the lags up to the last that counts, or the matrix, if records can have them."""
+    """Return rho, the lags up to the last that is not 0, or the matrix; refuse impossible ones."""
     table = real_numbers(correlations, "correlations")
     if table.ndim > 2 or not table.size or not np.all(np.abs(table) <= 1.0 + _TOLERANCE):
         raise ValueError(

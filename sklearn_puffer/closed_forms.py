@@ -3,15 +3,15 @@ r"""Secrets that move the released value by a known distance.
 Use this module where you know how two secrets differ, as a model of the data says (weak dependence,
 Gaussian attributes, Langevin dynamics), and have no table to fit.
 
-Where the distributions under two secrets are coupled so that values never lie further apart than
-W_inf, no noise loses more than by a shift of that length (004, Thm 3.3). Section 6 of 004 bounds
-W_inf for three kinds of data; each is a function here that returns a `Shift`, which calibrates any
-noise. Corollary 1(b) of 003 is a fourth; the rest of that corollary, sums of Gaussian users, and
-the factor of its Theorem 1 by Lambert's function can be had from here too.
+If a coupling of the distributions under two secrets keeps values within W_inf of each other, noise
+loses at most what it loses by a shift of that length (004, Thm 3.3). Section 6 of 004 bounds W_inf
+for three kinds of data; each is a function here that returns a `Shift`, which calibrates any noise.
+Corollary 1(b) of 003 is a fourth. The rest of that corollary, sums of Gaussian users, and the
+factor of its Theorem 1 by Lambert's function are here too.
 """
 
-# Rounding. Distances are exact fractions rounded up, but for `langevin`, which says what it adds,
-# and so does `lambert_tau`.
+# Rounding. Distances are exact fractions, rounded up. `langevin` and `lambert_tau` say what they
+# add.
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ class Shift:
 
     Raises
     ------
-    ValueError
-        If the distance is negative or not finite, or the norm is not one of the three.
+    TypeError, ValueError
+        If the distance is no number, negative or not finite, or the norm is not one of the three.
 
     Examples
     --------
@@ -116,8 +116,9 @@ class Shift:
 
         Raises
         ------
-        ValueError
-            If noise and norm do not go together, or the noise has no such guarantee.
+        TypeError, ValueError
+            If notion or noise is none, noise and norm do not go together, or the noise has no such
+            guarantee.
 
         Notes
         -----
@@ -245,9 +246,9 @@ def gaussian_attributes(
 
     Raises
     ------
-    ValueError
+    TypeError, ValueError
         If the covariance is not symmetric and positive semidefinite, that of the secrets is
-        singular, or shapes disagree.
+        singular, shapes disagree, or the norm is neither of the two.
 
     Notes
     -----

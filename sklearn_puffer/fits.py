@@ -111,8 +111,9 @@ class GaussianFit:
 
         Raises
         ------
-        ValueError
-            If shapes disagree, a number is not finite or beyond 1e75, or a column does not vary.
+        TypeError, ValueError
+            If shapes disagree, a value is no number, not finite or beyond 1e75, or a column does
+            not vary.
         """
         sample, scale = checked_sample(rows, counts, spread)
         check_varies(sample, secret)

@@ -29,9 +29,9 @@ SGD estimators do it inside.
 # -X_1, for a fair sign X_1, have the same marginals (s = 0) and a D_2 of 1.325 after W_t = W_(t-1)
 # + X_t + N_t. One joint coupling gives s = (0, 2).
 #
-# As (1) cuts z_t at 0, too large an a_t is only wasteful: z_T = 0 is what the proof needs. So every
-# sequence of shifts made here ends with a pass of (1) in floats. It rounds z upwards at each
-# operation, and the last shift takes all that is left. Solved for z_T over suffixes, (1) says
+# As (1) cuts z_t at 0, too large an a_t is only wasteful: the proof needs z_T = 0 alone. So every
+# sequence of shifts made here ends with a pass of (1) in floats, which rounds z upwards at each
+# operation, and the last shift hides all that remains. Solved for z_T over suffixes, (1) says
 #
 #     z_T = 0  if and only if  sum_(t > k) P_t a_t >= sum_(t > k) P_t s_t for every k,       (2)
 #
@@ -93,7 +93,7 @@ __all__ = [
 
 _SUM_ROUNDING = 1.0 + 8.0 * ROUNDING  # covers the rounding of a sum over a million steps
 _SMALLEST = 1e-299  # divergences below 1e-300 are only that small (see `noise`)
-_NEAREST = 1e-150  # shifts of fewer scales count as that: their squares are floats
+_NEAREST = 1e-150  # shorter shifts, in scales, count as this: their squares are floats
 _LEAST_EPSILON = 1e-250
 _TOLERANCE = 1e-9  # for the rounding of the caller's shifts
 
@@ -128,12 +128,12 @@ def optimal_shifts(
 
     Notes
     -----
-    *Formal guarantees.* The shifts satisfy these constraints exactly, in real arithmetic, so the
+    *Formal guarantees.* In real arithmetic, with z_t cut at 0, the shifts end at z_T = 0. So the
     loss at them is a proven bound. Its excess over the optimum is a rounding error, about 1e-15 T.
 
-    With C_t = c_1 ... c_t, b_t = a_t / C_t and r_t = s_t / C_t the constraints lose their factors:
-    prefix sums of b stay below those of r. So a_t C_t / sigma_t^2 is constant on blocks and does
-    not fall from block to block; pooling neighbours that do fall (in O(T)) gives the blocks.
+    With C_t = c_1 ... c_t, b_t = a_t / C_t and r_t = s_t / C_t the constraints say that no prefix
+    sum of b exceeds that of r. So a_t C_t / sigma_t^2 is constant on blocks and does not fall from
+    block to block; pooling adjacent blocks that do fall (in O(T)) gives the optimum.
 
     Examples
     --------
@@ -151,13 +151,13 @@ def _optimal(s: FloatArray, sigmas: FloatArray, factors: FloatArray) -> FloatArr
     a = np.zeros_like(s)
     if not s.any():
         return a
-    tail = slice(int(np.argmax(s > 0.0)), None)  # before it there is nothing to hide
+    tail = slice(int(np.argmax(s > 0.0)), None)  # from the first step that moves
     a[tail] = _safe(_pooled(s[tail], sigmas[tail], factors[tail]), s[tail], factors[tail])
     return a
 
 
 def _pooled(s: FloatArray, sigmas: FloatArray, factors: FloatArray) -> FloatArray:
-    """Return the optimal shifts by pooling neighbours, slightly too large for the rounding."""
+    """Return the optimal shifts by pooling adjacent blocks, raised by more than their rounding."""
     top = float(s.max())
     # Products of many contractions underflow. So every block is in units of its last step, which
     # a rescaling to an isotonic regression would not allow. Sigmas count as at least 1e-100 of the
@@ -171,14 +171,14 @@ def _pooled(s: FloatArray, sigmas: FloatArray, factors: FloatArray) -> FloatArra
             weight *= float(factors[t])
         if first == last:
             a[first] = s[first]
-    # A little more than the optimum, so that rounding does not pile up on the last step.
+    # slightly more than the optimum, so that rounding does not accumulate in the last step
     return a * (1.0 + 4.0 * len(a) * ULP)
 
 
 def _blocks(
     s: list[float], variances: list[float], factors: list[float]
 ) -> list[tuple[int, int, float]]:
-    """Return (first, last, a_last / sigma_last^2) of the blocks, for a top of s of 1."""
+    """Return (first, last, a_last / sigma_last^2) of the blocks, where the largest s is 1."""
     # each block is (first step, sum of P s, sum of P^2 sigma^2, product of its contractions), where
     # P is the product of the contractions after a step of the block
     stack: list[tuple[int, float, float, float]] = []
@@ -195,7 +195,7 @@ def _blocks(
 
 
 def _safe(a: FloatArray, s: FloatArray, factors: FloatArray) -> FloatArray:
-    """Return ``a`` cut to what there is to hide, its last entry raised so that z_T is 0.
+    """Return ``a`` with no z_t below 0, and with its last entry such that z_T is 0.
 
     z is rounded upwards at every operation: it is never below the exact z of (1) for these shifts.
     """
@@ -238,7 +238,7 @@ def iteration_loss(
     noise : str or noise family
         Step t adds sigma_t times a draw of it; a name stands for the family of scale 1.
     shifts : {"optimal", "equal", "each"} or array-like of shape (T,)
-        How the displacements are spread over the noises. ``"each"``: a_t = s_t (004, Prop. 6.4).
+        How much displacement the noise of each step hides. ``"each"``: a_t = s_t (004, Prop. 6.4).
         ``"equal"``: a_t = mean of s (004, Prop. F.2), for non-increasing s.
         ``"optimal"``: the smallest total for Gaussian noise; for another noise the best of the
         Gaussian optimum and "each". An array is taken as it is, if it is feasible.
@@ -251,8 +251,8 @@ def iteration_loss(
     Raises
     ------
     TypeError, ValueError
-        If a sequence is not valid, displacements grow with "equal", or an array of shifts hides
-        more than there is or leaves something at the end.
+        If a sequence is not valid, displacements grow with "equal", or an array of shifts makes
+        some z_t negative or z_T positive.
 
     Notes
     -----
@@ -294,12 +294,12 @@ def _chosen(
             f"shifts='equal' needs displacements that do not grow, and s grows from {s[t]:g} to "
             f"{s[t + 1]:g} at step {t + 1}; use shifts='optimal'."
         )
-    # Equal shifts ignore the contractions, which a pass of (1) uses all the same at the end.
+    # Equal shifts ignore the contractions; the pass of (1) at the end does not.
     return _safe(np.full_like(s, s.mean() * (1.0 + 4.0 * len(s) * ULP)), s, factors)
 
 
 def _feasible(shifts: ArrayLike, s: FloatArray, factors: FloatArray) -> FloatArray:
-    """Return the caller's shifts, made to end at 0 exactly if only rounding is in the way."""
+    """Return the caller's shifts with z_T = 0; refuse them where more than rounding is missing."""
     a = check_sequence(shifts, "shifts")
     if len(a) != len(s):
         raise ValueError(f"shifts has {len(a)} entries and s {len(s)}; give one for each step.")

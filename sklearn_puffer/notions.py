@@ -249,8 +249,8 @@ class RenyiPufferfish(Notion):
 
         Raises
         ------
-        ValueError
-            If delta is not in (0, 1), or given twice.
+        TypeError, ValueError
+            If delta is not in (0, 1), given twice or not at all, or 1/2 or more in the notion.
 
         References
         ----------

@@ -419,9 +419,12 @@ def test_the_mean_of_the_last_steps_loses_at_least_what_any_secret_record_loses(
     problem = iteration(
         58, at_every_step=False, n_averaged=n_averaged, factor=factor, diameter=diameter
     )
-    own, other = problem._two_displacements(dependence)
+    own, other = problem._displacements(dependence)
     losses = np.array(
-        [mean_apart(problem, problem._equal_shifts(own, other, step)) ** 2 for step in range(15)]
+        [
+            mean_apart(problem, problem._shifts_given_step(own, other, step)) ** 2
+            for step in range(15)
+        ]
     )
     if shuffled:
         losses[-1] = losses.max()  # of two records, where the other steps have four
@@ -436,9 +439,9 @@ def test_the_mean_of_the_last_steps_loses_at_least_what_any_secret_record_loses(
 def test_the_mean_of_the_last_steps_hides_the_declared_records(factor, records):
     dependence = Dependence(0.1, 1.5, 1.0, records=records)
     problem = iteration(at_every_step=False, n_averaged=5, factor=factor)
-    own, other = problem._two_displacements(dependence)
+    own, other = problem._displacements(dependence)
     losses = [
-        mean_apart(problem, problem._equal_shifts(own, other, record // 4)) ** 2
+        mean_apart(problem, problem._shifts_given_step(own, other, record // 4)) ** 2
         for record in records
     ]
     assert problem.unit_losses(dependence, 2.0) == pytest.approx([max(losses)], rel=1e-9)
@@ -553,7 +556,7 @@ def test_labels_that_may_depend_on_the_secret_record_are_taken_to_change():
 def test_a_label_alone_may_change_the_whole_gradient():
     model = PufferfishSGDClassifier(correlated_labels=False, radius=1e-3, data_norm=0.01)
     chosen = model._descent(100, 3)
-    sensitivity, distance = model._reaction(chosen)
+    sensitivity, distance = model._sensitivity(chosen)
     assert sensitivity * distance >= 2.0 * chosen.gradient_bound
 
 

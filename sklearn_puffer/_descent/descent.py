@@ -87,12 +87,12 @@ class Squares:
 
     @property
     def typical_margin(self) -> float:
-        """Roughly the margin of the longest rows under good weights."""
+        """About the margin of the longest rows under good weights."""
         return self.target_bound
 
     @property
     def largest_margin(self) -> float:
-        """A margin that good weights hardly ever exceed."""
+        """A margin that good weights rarely exceed."""
         return 10.0 * self.target_bound
 
     def slope(self, margins: FloatArray, targets: FloatArray) -> None:
@@ -240,7 +240,7 @@ class Descent:
             n_averaged=self.n_averaged,
         )
 
-    def best_time(
+    def best_duration(
         self,
         n_records: int,
         n_features: int,
@@ -249,12 +249,12 @@ class Descent:
         *,
         at_every_step: bool,
     ) -> float:
-        """Return tau, the time to descend for the smallest expected loss; see the module.
+        """Return tau, the duration of the descent with the smallest expected loss; see the module.
 
         The noise for each unit of time is that of this descent without the ball. Later steps shrink
-        the noise of a step: where the curvature is h, about 1 / (eta h) steps are felt at the end,
-        and D / (eta k R^2) in the loss, which sums h over D weights. With a penalty the weights
-        have converged after a few multiples of 1 / lambda.
+        the noise of a step: where the curvature is h, the last 1 / (eta h) steps or so matter, and
+        in the loss, which sums h over D weights, D / (eta k R^2). With a penalty the weights have
+        converged after a few multiples of 1 / lambda.
         """
         iteration = self.iteration(n_records, n_features, at_every_step=at_every_step)
         free = replace(iteration, diameter=math.inf, rounding=0.0)

@@ -1,4 +1,4 @@
-"""Linear and logistic models whose released weights tell little about any record.
+"""Linear and logistic models with a bound on what their released weights tell of any record.
 
 Both are one noisy descent. `_descent.descent` has its steps, with the proof that they are
 contractions; `_descent.guarantee` has the guarantee for the released weights, with its proof.
@@ -70,7 +70,7 @@ from sklearn_puffer.notions import MOST_ALPHA, RenyiPufferfish
 _LEAST_EPSILON = 1e-8
 _LEAST_ORDER = 1.01
 _SMALLEST_BATCH = 4  # unless the caller gives one: a smaller batch takes longer for little
-_GLANCE = 1000  # records that are compared with the declared bounds
+_CHECKED_RECORDS = 1000  # records that are compared with the declared bounds
 _FLOATS = (np.float64, np.float32)
 
 
@@ -98,7 +98,7 @@ class NoisyDescent(CertifiedEstimator):
     random_state: int | None = None
 
     _coef_shape: ClassVar[tuple[int, ...]]
-    _other_targets: ClassVar[str]  # the end of the sentence on how other records move
+    _other_targets: ClassVar[str]  # ends the sentence on how other records move
     _further_sentences: ClassVar[Sequence[str]] = ()
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -218,7 +218,7 @@ class NoisyDescent(CertifiedEstimator):
         """Return the descent that the parameters describe."""
         loss, data_norm = self._loss(), check_bound(self.data_norm, "data_norm")
         correlated = np.any(off_diagonal(check_correlation(self.correlation, n_records)))
-        # the reaction of a gradient to a correlated record grows with the radius
+        # the gradient of a correlated record moves the more, the larger the radius
         margin = loss.largest_margin / 2.0 if correlated else loss.largest_margin
         rough = Descent(
             loss=loss,
@@ -232,8 +232,8 @@ class NoisyDescent(CertifiedEstimator):
                 self.intercept_scaling, "intercept_scaling", data_norm / 2.0
             ),
         )
-        paced = self._paced(self._with_step(rough), n_records, n_features)
-        return self._averaged(paced, n_records)
+        paced = self._with_pace(self._with_step(rough), n_records, n_features)
+        return self._with_average(paced, n_records)
 
     def _with_step(self, descent: Descent) -> Descent:
         """Return the descent with the caller's learning rate, or half the largest."""
@@ -248,12 +248,12 @@ class NoisyDescent(CertifiedEstimator):
             )
         return replace(descent, step=step)
 
-    def _paced(self, descent: Descent, n_records: int, n_features: int) -> Descent:
+    def _with_pace(self, descent: Descent, n_records: int, n_features: int) -> Descent:
         """Return the descent with the learning rate and batch size that the caller left open."""
         if self.learning_rate is not None and self.batch_size is not None:
             return descent
         dependence = self._dependence(descent, n_records)
-        far = self._averaged(descent, n_records).best_time(
+        far = self._with_average(descent, n_records).best_duration(
             n_records,
             n_features,
             dependence,
@@ -269,7 +269,7 @@ class NoisyDescent(CertifiedEstimator):
             step = min(step, far * batch_size / n_records)
         return replace(descent, step=step, batch_size=batch_size)
 
-    def _averaged(self, descent: Descent, n_records: int) -> Descent:
+    def _with_average(self, descent: Descent, n_records: int) -> Descent:
         """Return the descent with the mean of its last steps if `average` says so."""
         correlation = check_correlation(self.correlation, n_records)
         at_every_step = self._at_every_step(correlation)
@@ -307,7 +307,7 @@ class NoisyDescent(CertifiedEstimator):
                 "shuffle=True needs records that are all alike, so one number as correlation, got "
                 f"an array of shape {np.shape(correlation)}; take shuffle=False."
             )
-        sensitivity, distance = self._reaction(descent)
+        sensitivity, distance = self._sensitivity(descent)
         return Dependence(
             correlation=correlation,
             sensitivity=sensitivity,
@@ -325,13 +325,17 @@ class NoisyDescent(CertifiedEstimator):
 
     def _warn_of_bounds(self, X: NDArray[Any], targets: NDArray[Any], descent: Descent) -> None:
         """Warn of bounds that most of the first records exceed: the model may then be useless."""
-        first = np.array(X[:_GLANCE], dtype=np.float64)
+        first = np.array(X[:_CHECKED_RECORDS], dtype=np.float64)
         scaled = first.copy()
         scale_rows(scaled, descent.data_norm)
         bound = descent.loss.target_bound
         exceeded = [
             (np.any(first != scaled, axis=1).mean(), "data_norm", "rows of X are longer than"),
-            ((np.abs(targets[:_GLANCE]) > bound).mean(), "target_bound", "targets lie beyond"),
+            (
+                (np.abs(targets[:_CHECKED_RECORDS]) > bound).mean(),
+                "target_bound",
+                "targets lie beyond",
+            ),
         ]
         for share, name, what in exceeded:
             if share > 0.5:
@@ -490,7 +494,7 @@ class PufferfishSGDRegressor(RegressorMixin, NoisyDescent):
             raise ValueError(f"y must hold numbers, got values of type {targets.dtype}; encode it.")
         return rows, targets
 
-    def _reaction(self, descent: Descent) -> tuple[float, float]:
+    def _sensitivity(self, descent: Descent) -> tuple[float, float]:
         distance = 2.0 * math.hypot(descent.data_norm, descent.loss.target_bound) * OUTWARDS
         return descent.sensitivity(with_target=True), distance
 
@@ -669,7 +673,7 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
         self.classes_ = classes
         return rows, codes
 
-    def _reaction(self, descent: Descent) -> tuple[float, float]:
+    def _sensitivity(self, descent: Descent) -> tuple[float, float]:
         distance = 2.0 * descent.data_norm * OUTWARDS
         if check_flag(self.correlated_labels, "correlated_labels"):
             return math.inf, distance

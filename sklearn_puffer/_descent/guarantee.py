@@ -1,4 +1,4 @@
-r"""What a noisy gradient descent guarantees: the loss of its released weights, and the evidence.
+r"""What a noisy gradient descent guarantees: the loss of its released weights, with its proof.
 
 The weights follow :math:`W_t = \psi_t(W_{t-1}) + N_t` with maps that are c-contractions. For two
 values of one record the maps differ by at most s_t, in one joint coupling of all records. Given the
@@ -16,12 +16,12 @@ and Schwarz the bound of Thm 5.2 (without the ball) is at least :math:`\alpha z_
 loss of noise of variance V at the end only.
 
 *The mean of the last m steps,* with noise at the end only. The two runs are :math:`z_t` apart after
-step t, so that their means over the last m steps are at most the mean of these :math:`z_t` apart:
-a Gaussian shift again. Let all other records move a step by s, and the secret one move step k by
-:math:`\delta` more. Projection and map bring no two points further apart. So from step k on
-:math:`z_t` is at most :math:`c^{t-k} \delta` larger than if the secret record were like the others.
-The sum of :math:`c^{t-k}` over the last m steps with t >= k is at most m, and largest where k is
-the first of them.
+step t. So their means over the last m steps are at most the mean of these :math:`z_t` apart: a
+Gaussian shift again. Let every other record move a step by s, and the secret one move step k by
+:math:`\delta` more. Neither projection nor map brings two points further apart. So from step k on
+:math:`z_t` is at most :math:`c^{t-k} \delta` larger than if the secret record moved a step by s,
+too. The sum of :math:`c^{t-k}` over the last m steps with t >= k is at most m, and largest where k
+is the first of them.
 
 *Rounding.* A computed step differs from the exact map by at most e_t (floating-point arithmetic,
 noise rounded to its grid). Under the same noise, computed and exact weights stay within
@@ -83,7 +83,7 @@ class Dependence:
 
 @dataclass(frozen=True)
 class Iteration:
-    """The numbers besides the noise that determine the loss of a descent; none is from the data.
+    """The numbers that determine the loss of a descent for given noise; none depends on the data.
 
     Attributes
     ----------
@@ -159,12 +159,12 @@ class Iteration:
         """Return the loss at sigma = 1 without rounding: of the worst record, or of each step.
 
         In a secret order a record is equally likely in every step, except in a last step of fewer
-        records, where it is less likely. Taking that step as equally likely is safe if its loss is
-        the largest: so it is for the last weights, and for a mean it is set to the largest.
+        records, where it is less likely. That step is taken as equally likely, which is safe as its
+        loss is the largest: of the last weights it is, of a mean it is set to the largest.
         """
         if np.ndim(dependence.correlation):
-            # its sums to the end are the largest of all secret records (see (2) in
-            # `iteration`), also with the ball's diameter in place of the first shifts
+            # no secret record has larger sums of shifts to the end (see (2) in `iteration`),
+            # also where the ball's diameter replaces the first shifts
             worst = worst_shifts(
                 dependence.correlation,
                 self.n_records,
@@ -174,9 +174,9 @@ class Iteration:
                 **self._bounds(dependence),
             )
             return np.array([self._unit_loss(worst, alpha)])
-        secret, other = self._two_displacements(dependence)
+        secret, other = self._displacements(dependence)
         if self.n_averaged > 1:
-            apart = self._means_apart(secret, other)[self._secret_steps(dependence)]
+            apart = self._distances_of_means(secret, other)[self._worst_secret_steps(dependence)]
             losses: FloatArray = alpha * np.square(apart) / 2.0 * _OUTWARDS
             if not dependence.shuffled:
                 return np.array([losses.max()])
@@ -186,11 +186,11 @@ class Iteration:
         hides = dependence.shuffled and (self.at_every_step or self.factor < 1.0)
         if hides and secret > other:
             if other > 0.0:
-                return self._by_position(secret, other, alpha)
-            return self._of_one_record(secret, alpha)
+                return self._losses_by_step(secret, other, alpha)
+            return self._losses_of_one_record(secret, alpha)
         anywhere = dependence.records is None or dependence.shuffled
         last = self.n_records - 1 if anywhere else max(dependence.records or (0,))
-        s = self._equal_shifts(secret, other, last // self.batch_size)
+        s = self._shifts_given_step(secret, other, last // self.batch_size)
         return np.array([self._unit_loss(s, alpha)])
 
     def loss(self, unit_losses: FloatArray, sigma: float, alpha: float) -> float:
@@ -212,8 +212,8 @@ class Iteration:
 
     # ------------------------------------------------------------------------------ shifts of steps
 
-    def _two_displacements(self, dependence: Dependence) -> tuple[float, float]:
-        """Return how far the secret record and another one move a step of size 1."""
+    def _displacements(self, dependence: Dependence) -> tuple[float, float]:
+        """Return how far the secret record and another one move a step with one record."""
         secret, other = gaussian_shifts(
             dependence.correlation, 0, dependence.distance, steps=2, **self._bounds(dependence)
         ).tolist()
@@ -224,8 +224,8 @@ class Iteration:
         sensitivity = dependence.sensitivity
         return {"lipschitz": self.gradient_bound, "sensitivity": sensitivity, "step": self.step}
 
-    def _equal_shifts(self, secret: float, other: float, step: int) -> FloatArray:
-        """Return the shifts (T,) of equally correlated records, with the secret one in ``step``."""
+    def _shifts_given_step(self, secret: float, other: float, step: int) -> FloatArray:
+        """Return the shifts (T,) of equally correlated records, the secret one in ``step``."""
         sizes = np.full(self.n_steps, self.batch_size)
         sizes[-1] = self.n_records - self.batch_size * (self.n_steps - 1)
         shifts = other * (sizes / self.batch_size)
@@ -234,41 +234,43 @@ class Iteration:
 
     def _unit_loss(self, s: FloatArray, alpha: float) -> float:
         if not self.at_every_step:
-            # the distance of two runs at the end, without noise
-            apart = float(self._apart(s)[-1]) if self.n_averaged == 1 else self._ever_apart(s)
+            # of two runs at the end, without noise
+            apart = (
+                float(self._distances(s)[-1]) if self.n_averaged == 1 else self._largest_distance(s)
+            )
             return alpha * apart**2 / 2.0 * _OUTWARDS
         return min(
             float(iteration_loss(shifts, 1.0, alpha, contractions=self.factor))
-            for shifts in self._restarts(s)
+            for shifts in self._restarted_shifts(s)
         )
 
-    def _apart(self, s: FloatArray) -> FloatArray:
-        """Return the distances z_t (T,) of two runs without noise."""
+    def _distances(self, s: FloatArray) -> FloatArray:
+        """Return the distances z_t (T,) of two runs without noise, rounded up."""
         z = [0.0]
         for shift in s.tolist():
             z.append(self.factor * min(z[-1], self.diameter) + shift)
         return np.array(z[1:]) * (1.0 + 4e-16 * s.size) * _OUTWARDS
 
-    def _ever_apart(self, s: FloatArray) -> float:
+    def _largest_distance(self, s: FloatArray) -> float:
         """Return a bound on z_t at every step, for any shifts whose sum is at most that of s.
 
-        `worst_shifts` bounds that sum for every record. A second bound: two runs are at most the
-        ball's diameter apart before a step, and no step moves by more than all its records can.
+        `worst_shifts` bounds that sum for every record. A second bound is the ball's diameter, at
+        most which two runs are apart before a step, plus the most that all records move a step.
         """
         summed = float(s.sum()) * (1.0 + 4e-16 * s.size)
         held = self.factor * self.diameter + 2.0 * self.step * self.gradient_bound
         return min(summed, held) * _OUTWARDS
 
-    def _means_apart(self, secret: float, other: float) -> FloatArray:
+    def _distances_of_means(self, secret: float, other: float) -> FloatArray:
         """Return the distance of the means of the last steps, for each step of the secret record.
 
-        It is the sum of what all records add, taken alike, and what the secret one adds to that;
-        see the module.
+        It is that of records that all move alike, plus what the secret one moves more; see the
+        module.
         """
         alike, m = 0.0, self.n_averaged
         if other > 0.0:
-            s = self._equal_shifts(other, other, self.n_steps - 1)
-            alike = float(np.mean(self._apart(s)[-m:])) * (1.0 + 4e-16 * m)
+            s = self._shifts_given_step(other, other, self.n_steps - 1)
+            alike = float(np.mean(self._distances(s)[-m:])) * (1.0 + 4e-16 * m)
         more = max(secret - other, 0.0) / self.batch_size
         powers = self._powers()
         sums = np.cumsum(powers[:m]) / m * (1.0 + 4e-16 * m)
@@ -282,11 +284,11 @@ class Iteration:
         powers: FloatArray = np.maximum(np.power(self.factor, ages), _LEAST_SHARE)
         return powers
 
-    def _secret_steps(self, dependence: Dependence) -> IntArray:
+    def _worst_secret_steps(self, dependence: Dependence) -> IntArray:
         """Return the steps of secret records that may have the largest loss.
 
-        A record before the averaged steps moves their mean less the earlier it comes; a record
-        among them moves it less the later it comes.
+        A record before the averaged steps moves their mean the less, the earlier it comes; a record
+        in one of them the less, the later it comes.
         """
         first = self.n_steps - self.n_averaged
         if dependence.shuffled:
@@ -297,10 +299,10 @@ class Iteration:
         early, late = steps[steps <= first][-1:], steps[steps >= first][:1]
         return np.concatenate((early, late))
 
-    def _restarts(self, s: FloatArray) -> list[FloatArray]:
-        """Return sequences of shifts of the last steps, any of which may replace s.
+    def _restarted_shifts(self, s: FloatArray) -> list[FloatArray]:
+        """Return sequences of shifts of the last steps, each of which gives a bound.
 
-        Shifts before them are 0, or are replaced by the ball's diameter.
+        The ball's diameter replaces all shifts before them, unless those are 0.
         """
         restarts = [s[np.flatnonzero(s)[0] :]]
         before = np.cumsum(s)
@@ -311,7 +313,7 @@ class Iteration:
                 restarts.append(last)
         return restarts
 
-    def _of_one_record(self, secret: float, alpha: float) -> FloatArray:
+    def _losses_of_one_record(self, secret: float, alpha: float) -> FloatArray:
         """Return the loss for each step of the secret record, where no other record moves.
 
         After k more steps the shift s has shrunk to c^k s, which noise at the end has to hide. With
@@ -325,23 +327,23 @@ class Iteration:
         losses: FloatArray = alpha * s**2 / 2.0 * shares[::-1] * _OUTWARDS
         return losses
 
-    def _by_position(self, secret: float, other: float, alpha: float) -> FloatArray:
+    def _losses_by_step(self, secret: float, other: float, alpha: float) -> FloatArray:
         """Return a bound on the loss for each step of the secret record, in ascending order.
 
-        All other records are alike. So if the secret record comes later, all sums of shifts from a
-        step to the end are at least as large, and so is the loss (see (2) in `iteration`), also
-        with the ball's diameter in place of the first shifts. The loss is computed for some steps,
-        and each bounds the losses of earlier ones.
+        All other records are alike. So if the secret record comes later, no sum of shifts from a
+        step to the end is smaller, nor is the loss (see (2) in `iteration`), also where the ball's
+        diameter replaces the first shifts. The loss is computed for some steps, and bounds those of
+        the steps before.
         """
         losses = np.empty(self.n_steps)
         start = 0
-        for step in self._landmarks():
-            s = self._equal_shifts(secret, other, step)
+        for step in self._sparse_steps():
+            s = self._shifts_given_step(secret, other, step)
             losses[start : step + 1] = self._unit_loss(s, alpha)
             start = step + 1
         return losses
 
-    def _landmarks(self) -> list[int]:
+    def _sparse_steps(self) -> list[int]:
         """Return some steps in ascending order, with the last one, sparser towards the start."""
         from_end = [0]
         while from_end[-1] < self.n_steps - 1:
@@ -397,7 +399,7 @@ def calibrate_descent(
         contraction=iteration.factor,
         gradient_bound=iteration.gradient_bound,
         sensitivity=dependence.sensitivity,
-        correlation=described(dependence.correlation),
+        correlation=correlation_text(dependence.correlation),
         comparisons=losses,
         sigmas=sigmas,
         assumptions=list(sentences),
@@ -453,7 +455,7 @@ def _about_dependence(dependence: Dependence, other_targets: str) -> str:
     )
 
 
-def described(correlation: Any) -> str:
+def correlation_text(correlation: Any) -> str:
     """Return a correlation in words."""
     if np.ndim(correlation) == 0:
         return f"{float(correlation):g}"
@@ -473,7 +475,7 @@ SCHEMA = "sklearn_puffer.sgd_certificate/2"
 
 @dataclass(frozen=True)
 class SGDCertificate(FoldedDocument):
-    r"""The guarantee of the released weights of a noisy gradient descent, and its evidence.
+    r"""The guarantee of the released weights of a noisy gradient descent, and its figures.
 
     Attributes
     ----------
