@@ -111,8 +111,8 @@ class PowerMean:
     alpha : float
         Order, above 1.
     left_out : float, default=0.0
-        Where it is positive, the divergence is that given the best events of probability at least
-        1 - ``left_out`` (004, Def. 4.1), of which only upper bounds are known.
+        Where it is positive, the divergence is conditional on the best events of probability at
+        least 1 - ``left_out`` (004, Def. 4.1), and only upper bounds on it are known.
 
     Attributes
     ----------
@@ -235,7 +235,7 @@ class Notion(ABC):
         """
 
     def best_guess(self) -> float:
-        """Return how often a guess between two secrets of even chance is right at most.
+        """Return the largest probability of guessing right between two secrets of even chance.
 
         Of distributions P, Q it is (1 + TV)/2, with their distance TV in total variation.
 
@@ -247,7 +247,7 @@ class Notion(ABC):
         return 1.0
 
     def example(self) -> str:
-        """Return what it means for a reader to whom two secrets are equally probable.
+        """Return an example of the guarantee: a reader to whom two secrets are equally probable.
 
         Returns
         -------
@@ -274,7 +274,7 @@ class Notion(ABC):
         Parameters
         ----------
         ratio : float
-            By how much the sampler moves the log of a probability, at most.
+            By how much the sampler changes the log ratio of two probabilities, at most.
 
         Returns
         -------
@@ -284,7 +284,7 @@ class Notion(ABC):
 
     @abstractmethod
     def of_samples(self, loss: FloatArray, ratio: float) -> FloatArray:
-        """Return what a loss under `for_distribution` is at most for samples of the distribution.
+        """Return a bound on the loss of samples, from that of the continuous distribution.
 
         Parameters
         ----------
@@ -331,7 +331,7 @@ class Notion(ABC):
 
     @property
     def leaves_events_out(self) -> bool:
-        """Whether losses are those given events, of which only upper ends are known."""
+        """Whether losses are conditional on events: only upper bounds on them are known."""
         return isinstance(self.divergence, PowerMean) and self.divergence.left_out > 0.0
 
     @property
@@ -340,7 +340,7 @@ class Notion(ABC):
         return self.divergence.adds_up
 
     def shift_loss(self, noise: ShiftLosses, shift: ArrayLike) -> FloatArray:
-        """Return what is lost where noise moves by a shift.
+        """Return the loss between noise and the same noise moved by a shift.
 
         Parameters
         ----------
@@ -357,7 +357,7 @@ class Notion(ABC):
         return self.divergence.shift_loss(noise, shift)
 
     def average(self, losses: FloatArray, weights: FloatArray, starts: Integers) -> FloatArray:
-        """Return what losses amount to where chance decides which of them it is.
+        """Return the average of losses under probabilities, as the divergence takes it.
 
         Parameters
         ----------
@@ -374,7 +374,7 @@ class Notion(ABC):
         return self.divergence.average(losses, weights, starts)
 
     def spent_on(self, ratio: float) -> float:
-        """Return what of epsilon is spent where `for_distribution` makes room for a ratio.
+        """Return the part of epsilon that `for_distribution` sets aside for a ratio.
 
         Parameters
         ----------

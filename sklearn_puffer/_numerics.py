@@ -21,9 +21,9 @@ from scipy.optimize import OptimizeResult, OptimizeWarning, brentq, linprog
 
 from sklearn_puffer._base import Array, FloatArray, IntArray, counted, task
 
-#: From 1 to the next float: what two numbers of a last place may be apart, relatively.
+#: The gap from 1 to the next float: the largest relative distance of two neighbouring floats.
 ULP = 2.0**-52
-#: Unit roundoff: what one operation is off by at most, relatively.
+#: Unit roundoff: the largest relative error of one operation.
 UNIT = 2.0**-53
 #: Bits of a number that is computed alike on every processor, though its last digits are not.
 COARSE_BITS = 34
@@ -106,7 +106,7 @@ def log_sum(logs: FloatArray, axis: int = -1) -> FloatArray:
 SMALLEST, LARGEST = 1e-300, 1e300
 """The factors that are tried at all."""
 
-_LINES = 5  # steps down that follow lines, before they grow like squares whatever the total does
+_LINE_STEPS = 5  # steps down along lines, after which each step squares the one before
 
 
 def smallest_within(
@@ -239,7 +239,9 @@ class _Search:
             before = self.high_excess
             self.excess(max(self.high * ratio, SMALLEST))
             tries += 1
-            ratio = self._along_line(ratio, before) if tries < _LINES else min(ratio * ratio, 0.5)
+            ratio = (
+                self._along_line(ratio, before) if tries < _LINE_STEPS else min(ratio * ratio, 0.5)
+            )
 
     def _along_line(self, ratio: float, before: float) -> float:
         """Return the next step down: half as far again as a line through the last two points tells.
@@ -281,14 +283,14 @@ class _Search:
 
 
 class _ClosedError(Exception):
-    """Brent's method has nothing left to do."""
+    """The bracket is narrow enough."""
 
 
 T = TypeVar("T")
 
 _AT_EXIT = 5.0  # seconds that the end of Python waits for threads in the solver
 
-_WAIT = 0.2  # seconds; where signals do not wake a thread that waits, Ctrl-C takes so long
+_WAIT = 0.2  # seconds that Ctrl-C may take where a signal does not wake a waiting thread
 
 
 def solved(
@@ -317,7 +319,7 @@ def solved(
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OptimizeWarning)
-        # HiGHS cannot be stopped through scipy: what it does not end in time, it ends for nobody
+        # HiGHS cannot be stopped through scipy: after an interrupt its result is dropped
         result = aside(call)
     if result.x is None and interior:
         return solved(objective, most=most, equal=equal)
@@ -329,7 +331,7 @@ _at_work: set[Event] = set()
 
 @contextmanager
 def at_work() -> Iterator[None]:
-    """Count a call of the solver while the block runs."""
+    """Mark the solver as running while the block runs."""
     over = Event()
     _at_work.add(over)
     try:
@@ -350,7 +352,7 @@ atexit.register(wait_for_solver)
 
 
 def aside(call: Callable[[], T]) -> T:
-    """Return the result of a call in a thread for which an interrupt does not wait.
+    """Run a call in a thread, so that an interrupt takes effect at once, and return its result.
 
     >>> aside(lambda: 2 + 3)
     5
@@ -379,7 +381,7 @@ def _outcome(call: Callable[[], Any]) -> tuple[bool, Any]:
 
 
 def combinations_of(codes: Sequence[Array], n_rows: int) -> IntArray:
-    """Return which combination of codes each row has, as a number that no order of rows changes.
+    """Return the combination of codes of each row, numbered alike in any order of the rows.
 
     >>> combinations_of([np.array([5, 5, 3]), np.array([1, 0, 1])], 3).tolist()
     [2, 1, 0]

@@ -47,7 +47,7 @@ def briefly(names: Sequence[Any]) -> str:
 
 
 def meant(value: Any, names: Iterable[Any]) -> str:
-    """Return a name close to a wrong one, as a question to be put behind it, or nothing.
+    """Return a suggestion for a misspelt name, to be appended to a message, or nothing.
 
     >>> meant("exat", ["exact", "relaxed"]), meant("best", ["exact", "relaxed"])
     (" (did you mean 'exact'?)", '')

@@ -252,13 +252,13 @@ def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
 
     Notes
     -----
-    *Formal guarantees.* Moves of a coupling may be left out at the price of their probability,
-    and what is left is a mean over moves of at most z. Under Renyi both distributions are
-    conditioned on the event that the move is kept, which one coupling gives the same probability on
-    both sides: what is left are two mixtures with the same weights, so no term in log 1/(1 - delta)
-    is due. d is `ground_cost`, and delta_epsilon(z) the largest loss among the moves kept; for rows
-    the best of `couplings` counts. Probabilities are exact. For Laplace noise the scale is at most
-    the (1 - delta)-quantile of d over epsilon.
+    *Formal guarantees.* Moves of a coupling beyond z cost a delta of their probability; the loss of
+    all others is a mean over moves of at most z. Under Renyi both distributions are conditional on
+    the event that the move is at most z. One coupling gives it the same probability on both sides:
+    the conditional distributions are mixtures with the same weights, so there is no term in log
+    1/(1 - delta). d is the ground cost of the noise, and delta_epsilon(z) the largest loss among
+    moves of at most z; for rows the best of `couplings` counts. Probabilities are exact. For
+    Laplace noise the scale is at most the (1 - delta)-quantile of d over epsilon.
 
     References
     ----------
@@ -353,7 +353,7 @@ def _average_of_mixtures(pairs: Sequence[PriorPair], noise: Noise, notion: Notio
     still = mixture_bounds.distribution_aware(pairs, noise, notion)
     if pairs[0].p.n_axes == 1 or notion.is_pure or not joint_computable(noise):
         return still
-    return _least_possible([still, MovedRows(pairs, noise, notion, row_interval)])
+    return _least_existing([still, MovedRows(pairs, noise, notion, row_interval)])
 
 
 def monge(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
@@ -459,19 +459,19 @@ def tightest(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     if not notion.is_pure:
         bounds += _from_pure(pairs, noise, notion)
     if _are_mixtures(pairs):
-        return _least_possible(bounds)
+        return _least_existing(bounds)
     bounds += _rounded(pairs, noise, notion)
     losses = np.array([bare_losses(p, q, notion) for p, q in pairs])
     bare = _WithoutNoise(losses, min(bound.guess for bound in bounds))
     alone = all(isinstance(bound, Impossible) for bound in bounds)
     if alone and losses.max() > notion.budget:
         return bounds[0]  # which says why no noise helps
-    return _least_possible([*bounds, bare])
+    return _least_existing([*bounds, bare])
 
 
 @dataclass(frozen=True, eq=False)
 class _WithoutNoise:
-    """What discrete priors lose without any noise, and so with any: a sum over their atoms."""
+    """The losses of discrete priors without noise, which bound those with any noise."""
 
     bare: FloatArray
     guess: float
@@ -491,7 +491,7 @@ def _rounded(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> list[B
     if notion.leaves_events_out or all_computable(pairs, noise, notion):
         return []
     if notion.is_pure and (noise.has_vertices or not has_pure_loss(noise, 2)):
-        return []  # the first has a grid of its own, and the second no loss at all
+        return []  # vertices are exact on a grid of their own, or there is no pure loss
     return [RoundedPlanes(pairs, noise, notion, _upper_ends, in_windows, MOST_VALUES)]
 
 
@@ -502,7 +502,7 @@ def _upper_ends(pair: PriorPair, noise: Noise, notion: Notion) -> FloatArray:
 def _by_couplings(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     if _are_mixtures(pairs) and pairs[0].p.n_axes > 1:
         return _of_mixed_rows(pairs, noise, notion)
-    return _first_of(pairs, noise, notion)
+    return _first_existing(pairs, noise, notion)
 
 
 def _from_pure(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> list[Bound]:
@@ -536,12 +536,12 @@ class _PureLosses:
         return np.where(bare > 0.0, bare + 16.0 * ULP * (1.0 + bare), 0.0)
 
 
-def _least_possible(bounds: Sequence[Bound]) -> Bound:
+def _least_existing(bounds: Sequence[Bound]) -> Bound:
     """Return the smallest of the bounds that exist, or the first one, which says why none does."""
     return least_of([each for each in bounds if not isinstance(each, Impossible)] or bounds[:1])
 
 
-def _first_of(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
+def _first_existing(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     for strategy in (Relaxed("either"), distribution_aware, approximate):
         bound = strategy(pairs, noise, notion)
         if not isinstance(bound, Impossible):
@@ -558,13 +558,13 @@ def _of_mixed_rows(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> 
             "use delta=1e-05, alpha=2.0 or noise='laplace'.",
             len(pairs),
         )
-    moved = _first_of(pairs, noise, notion)
+    moved = _first_existing(pairs, noise, notion)
     if not (joint_computable(noise) or (noise.is_normal and not any(noise.mixings))):
         return moved
     bounds = [moved, JointRows(pairs, noise, notion, row_interval)]
     if pairs[0].p.n_axes == 2 and isinstance(notion.divergence, PowerMean):
         bounds.append(_Planes(pairs, noise, notion))
-    return _least_possible(bounds)
+    return _least_existing(bounds)
 
 
 @dataclass(frozen=True, eq=False)

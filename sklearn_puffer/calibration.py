@@ -55,7 +55,7 @@ from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, n
 __all__ = ["STRATEGIES", "Calibration", "calibrate", "exact", "rows_needed"]
 
 _TOLERANCE = 1e-12  # relative width of the bracket at which the search stops
-_ROUGH = 1e-3  # factors told apart no better than this are only compared
+_ROUGH = 1e-3  # tolerance from which on factors are only compared, and not certified
 _WIDEST = (
     "widest components (the log odds of two different normal distributions grow without bound)"
 )
@@ -125,12 +125,12 @@ class ExactLosses:
 
     @property
     def one_by_one(self) -> bool:
-        """Whether each pair costs as much alone as among the others."""
+        """Whether pairs take no longer one at a time than all at once."""
         return self.table.one_by_one(self.noise)
 
     @property
     def tolerance(self) -> float:
-        """How finely factors are worth telling apart: losses summed over panels jump by more."""
+        """Relative width at which a search of factors stops: losses over panels jump by as much."""
         if self.table.on_planes(self.noise):
             return _ON_PLANES
         return _OF_MIXTURES if self._are_sums_of_mixtures else 0.0
@@ -142,13 +142,13 @@ class ExactLosses:
 
     @cached_property
     def distances(self) -> FloatArray:
-        """How far apart the means of each pair lie, for the noise: where most is lost, about."""
+        """The ground cost between the means of each pair: a guess at the order of their losses."""
         priors, numbers = numbered(self.table.pairs)
         p, q = np.array([_mean(prior) for prior in priors])[numbers.T]
         return np.asarray(ground_cost(self.noise, _noisy(self.noise, p - q)))
 
     def of_pair(self, k: int, factor: float, budget: float | None) -> FloatArray:
-        """Return the losses of a pair, shape (2,); only about so if that tells on which side."""
+        """Return the losses of a pair, shape (2,); rough ones if they tell the budget's side."""
         if factor == 0.0:
             return self.table.pair_without_noise(k, budget)
         return self.table.interval(k, self.noise.scaled(factor), budget)[1]
@@ -430,11 +430,11 @@ def smallest_factor(
         raise ValueError(reasons[0])
     factor = start or sum(bound.guess for bound in groups)
     tolerance = max([tolerance, *(getattr(bound, "tolerance", 0.0) for bound in groups)])
-    several = len(bare) > 1 or tolerance >= _ROUGH  # for few digits losses need not be good
+    several = len(bare) > 1 or tolerance >= _ROUGH  # rough losses do for few digits
     apart = several and any(getattr(bound, "one_by_one", False) for bound in groups)
     if apart:
         factor = _pair_by_pair(groups, bare, budget, factor, tolerance)
-    # pairs that were looked at one by one are known at this factor, or soon will be
+    # pairs searched one by one need no further search if all are within the budget together
     if not (
         apart and (math.isinf(factor) or tolerance >= _ROUGH or losses(factor).max() <= budget)
     ):
@@ -448,7 +448,7 @@ def smallest_factor(
 
 
 def _without_noise(groups: Sequence[Any], budget: float) -> FloatArray:
-    """Return the larger loss of each pair without noise, as far as tells on which side it is."""
+    """Return the larger loss of each pair without noise; rough ones if they tell its side."""
     first = groups[0]
     if len(groups) == 1 and getattr(first, "one_by_one", False) and hasattr(first, "distances"):
         pairs = range(len(first.distances))
@@ -459,8 +459,8 @@ def _without_noise(groups: Sequence[Any], budget: float) -> FloatArray:
 def _pair_by_pair(
     groups: Sequence[Bound], bare: FloatArray, budget: float, start: float, tolerance: float
 ) -> float:
-    """Return the factor that all pairs need, from as few evaluations of each as may be."""
-    rough = budget if len(groups) == 1 else None  # of a sum's summands no side is known
+    """Return the factor that all pairs need, with few evaluations of each."""
+    rough = budget if len(groups) == 1 else None  # the side of a summand tells nothing of the sum
 
     def of_pair(bound: Any, k: int, factor: float) -> FloatArray:
         apart = getattr(bound, "one_by_one", False)
@@ -469,7 +469,7 @@ def _pair_by_pair(
     def total(k: int, factor: float) -> float:
         return float(np.sum([of_pair(bound, k, factor) for bound in groups], axis=0).max())
 
-    # the later a pair comes that needs more than all before it, the fewer searches there are
+    # each pair that needs more than all before it takes a search: the likely worst come first
     nowhere = np.zeros(len(bare))
     distances = np.sum([getattr(bound, "distances", nowhere) for bound in groups], axis=0)
     worst_first = np.argsort(-distances, kind="stable")
@@ -486,7 +486,7 @@ def _refusal(strategy: Strategy, pairs: Sequence[PriorPair], noise: Noise, notio
 
 
 def bound_of(strategy: Strategy, pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
-    """Return the bound that a strategy gives; one from elsewhere is looked at first."""
+    """Return the bound that a strategy gives; that of a caller's own strategy is checked."""
     bound = strategy(pairs, noise, notion)
     return bound if is_ours(strategy) else checked_bound(bound, len(pairs))
 

@@ -1,8 +1,7 @@
 r"""Couplings of two priors, and what follows from them: the objects of the papers.
 
-Use this module to follow a paper, to check a figure by hand, or to state what is left for an
-adversary whose prior is close to the one that a release was made for; `fit` does all of this
-inside.
+Use this module to follow a paper, to check a figure by hand, or to bound the loss to an adversary
+whose prior is close to the one that a release was made for; `fit` does all of this inside.
 
 A coupling is a joint distribution of two priors; how far its values lie apart says how much noise
 is enough. All priors here are `Discrete`, and over one column where distances between values count.
@@ -279,9 +278,9 @@ def renyi_divergence(p: Discrete, q: Discrete, alpha: float) -> float:
     """
     if not alpha > 1.0:
         raise ValueError(f"alpha must be above 1, got {alpha!r}; infinity is the pure case.")
-    there = {tuple(row): mass for row, mass in zip(q.rows.tolist(), q.probabilities, strict=True)}
-    here = zip(p.rows.tolist(), p.probabilities, strict=True)
-    pairs = np.array([(mass, there.get(tuple(row), 0.0)) for row, mass in here if mass > 0.0])
+    of_q = {tuple(row): mass for row, mass in zip(q.rows.tolist(), q.probabilities, strict=True)}
+    of_p = zip(p.rows.tolist(), p.probabilities, strict=True)
+    pairs = np.array([(mass, of_q.get(tuple(row), 0.0)) for row, mass in of_p if mass > 0.0])
     if not (pairs[:, 1] > 0.0).all():
         return math.inf
     ratios = np.log(pairs[:, 0]) - np.log(pairs[:, 1])
@@ -412,19 +411,21 @@ def close_adversary(
         raise ValueError(f"alpha must be above 1, got {alpha!r}; infinity is the pure case.")
     pairs = [(believed[secret], fitted[secret]) for secret in fitted]
 
-    def apart(order: float, back: bool) -> float:
+    def divergence(order: float, back: bool) -> float:
         if noise is not None:
             return max(_of_shift(noise, w_infinity(*pair), order) for pair in pairs)
         return max(renyi_divergence(*(pair[::-1] if back else pair), order) for pair in pairs)
 
     if math.isinf(alpha):
-        return (loss(math.inf) + 2.0 * max(apart(alpha, False), apart(alpha, True))) * _OUTWARDS
+        return (
+            loss(math.inf) + 2.0 * max(divergence(alpha, False), divergence(alpha, True))
+        ) * _OUTWARDS
 
     def bound(in_p: float, in_q: float, in_r: float) -> float:
         """Return the bound for one choice of 1/p, 1/q and 1/r."""
         fitted_loss = (1.0 + in_r / (alpha - 1.0)) * loss((alpha - in_p) / in_q)
-        there = (1.0 + (in_r + in_q) / (alpha - 1.0)) * apart(alpha / in_p, False)
-        return fitted_loss + there + apart((alpha - 1.0) / in_r + 1.0, True)
+        forwards = (1.0 + (in_r + in_q) / (alpha - 1.0)) * divergence(alpha / in_p, False)
+        return fitted_loss + forwards + divergence((alpha - 1.0) / in_r + 1.0, True)
 
     return min(bound(*shares) for shares in _SHARES) * _OUTWARDS
 

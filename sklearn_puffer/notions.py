@@ -121,7 +121,7 @@ class Pufferfish(Notion):
         return Supremum() if self.delta == 0.0 else HockeyStick(self.epsilon)
 
     def best_guess(self) -> float:
-        r"""Return how often a guess between two secrets of even chance is right at most.
+        r"""Return the largest probability of guessing right between two secrets of even chance.
 
         :math:`TV \le (e^\epsilon - 1 + 2 \delta)/(e^\epsilon + 1)`.
 
@@ -223,7 +223,7 @@ class RenyiPufferfish(Notion):
 
     @property
     def divergence(self) -> PowerMean:
-        """The Renyi divergence, given the best events where there is a delta.
+        """The Renyi divergence, conditional on the best events where there is a delta.
 
         >>> from sklearn_puffer.noise import Gaussian
         >>> float(RenyiPufferfish(1.0, alpha=2.0).shift_loss(Gaussian(1.0), [3.0]))
@@ -273,7 +273,7 @@ class RenyiPufferfish(Notion):
         )
 
     def best_guess(self) -> float:
-        r"""Return how often a guess between two secrets of even chance is right at most.
+        r"""Return the largest probability of guessing right between two secrets of even chance.
 
         The divergence is no less than that of Kullback and Leibler, so that Pinsker's bound
         :math:`\sqrt{\epsilon/2}` of TV and that of Bretagnolle and Huber,
@@ -308,7 +308,7 @@ class RenyiPufferfish(Notion):
         return replace(self, epsilon=loss)
 
     def spent_on(self, ratio: float) -> float:
-        """Return what of epsilon is spent where `for_distribution` makes room for a ratio."""
+        """Return the part of epsilon that `for_distribution` sets aside for a ratio."""
         # int p'^a q'^(1-a) <= A^a B^(1-a) int p^a q^(1-a) for p' <= A p and q' >= B q, where
         # log(A/B) = ratio, A >= 1 >= B; given an event, its probability moves likewise.
         return ratio * self.alpha / (self.alpha - 1.0) * (1.0 if self.delta == 0.0 else 2.0)

@@ -400,7 +400,7 @@ def rational_counts(masses: FloatArray) -> Integers:
             whole = counts.astype(np.int64)
             return whole if int(whole.sum()) == denominator else _binary_counts(masses)
         larger = lcm(denominator, _simplest_fraction(float(masses[wrong[0]])).denominator)
-        if larger == denominator:  # its fraction is there, and floats still miss it by a rounding
+        if larger == denominator:  # the fraction has this denominator, and its float is another
             break
         denominator = larger
     return _binary_counts(masses)

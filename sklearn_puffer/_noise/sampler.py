@@ -187,10 +187,10 @@ class Sampler(NotCopied, ABC):
         return drawn
 
     def _next_of_rest(self, size: int) -> IntArray:
-        """Return the next draws of K from the rest, of which some were made before.
+        """Return the next draws of K from the rest, some of which were made before.
 
-        One round makes draws for several blocks, as many as were taken so far: a short column does
-        not wait for draws that it never takes.
+        One round makes draws for several blocks, as many as were taken so far, so that a short
+        column does not wait for draws that it never takes.
         """
         if self._forks != _forks:  # else it would draw what its parent draws
             self._spare, self._forks = self._spare[:0], _forks
@@ -206,7 +206,7 @@ class Sampler(NotCopied, ABC):
         """Return at least so many draws of K from the rest of the distribution."""
 
     def _many(self, out: IntArray) -> NDArray[np.intp]:
-        """Fill ``out`` with draws of J, and return where one of the rest must go instead."""
+        """Fill ``out`` with draws of J, and return the positions that need one from the rest."""
         return self._read(out, *self._halves(out.size))
 
     def _halves(self, size: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
@@ -214,7 +214,7 @@ class Sampler(NotCopied, ABC):
         return bits[:size], bits[size:]
 
     def _many_rounded(self, out: IntArray) -> NDArray[np.intp]:
-        """Fill ``out`` with draws of K, and return where one of the rest must go instead."""
+        """Fill ``out`` with draws of K, and return the positions that need one from the rest."""
         if self._is_short:
             words = self._entropy.words(-(-out.size // 2))
             return self._read_short(out, words.view(np.uint32)[: out.size])
@@ -264,12 +264,12 @@ class Sampler(NotCopied, ABC):
         return word
 
     def _first_by_row(self, rows: RowEntropy) -> tuple[IntArray, NDArray[np.intp]]:
-        """Return draws of J, and where one of the rest must go instead."""
+        """Return draws of J, and the positions that need one from the rest."""
         out = np.empty(rows.size, dtype=np.int64)
         return out, self._read(out, *rows.halves())
 
     def _first_rounded_by_row(self, rows: RowEntropy) -> tuple[IntArray, NDArray[np.intp]]:
-        """Return draws of K, and where one of the rest must go instead."""
+        """Return draws of K, and the positions that need one from the rest."""
         if self._is_coarse:
             out = np.empty(rows.size, dtype=np.int64)
             return out, self._read_coarse(out, *rows.halves(short=True))
@@ -277,7 +277,7 @@ class Sampler(NotCopied, ABC):
         return self._rounded(out), rest
 
     def _rest_by_row(self, rows: RowEntropy) -> IntArray:
-        """Return a draw from the rest for each row, which proposes until one is accepted."""
+        """Rejection-sample the rest for each row."""
         drawn, pending = np.empty(rows.size, dtype=np.int64), np.arange(rows.size)
         while pending.size:
             proposed, accepted = self._proposed_by_row(rows.take(pending))
@@ -313,9 +313,9 @@ def first_of(happens: BoolArray, size: int) -> NDArray[np.intp]:
 
 
 def sampler_loss(n_draws: int) -> float:
-    """Return what the relative error of the sampler's atoms adds to a pure loss, in nats.
+    """Return how much the relative error of the sampler's atoms adds to a pure loss, in nats.
 
-    A row is as many draws as it has columns, each time it is released.
+    Each release of a row takes one draw for each column.
     """
     return n_draws * 2.0 * math.log1p(2.0 * RELATIVE_ERROR / (1.0 - RELATIVE_ERROR))
 

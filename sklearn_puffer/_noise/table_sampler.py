@@ -205,7 +205,7 @@ class TableSampler(Sampler):
 
 
 def _halvings(source: CheckedEntropy | RowEntropy, size: int) -> IntArray:
-    """Return how often a fair coin falls heads before it falls tails."""
+    """Draw how often a fair coin falls heads before the first tails."""
     word = source.words(size) >> _UNUSED
     count = _LEADING - np.frexp(word.astype(np.float64))[1].astype(np.int64)
     going = (word == 0).nonzero()[0]
@@ -217,7 +217,7 @@ def _halvings(source: CheckedEntropy | RowEntropy, size: int) -> IntArray:
 def _happens(
     source: CheckedEntropy | RowEntropy, chance: FloatArray, coins: FloatArray
 ) -> BoolArray:
-    """Return which events happen that have a chance of 2^-64 ``chance``, and so many heads."""
+    """Draw which events happen, each with the probability 2^-(64 + coins) times ``chance``."""
     happens: BoolArray = source.words(chance.size) < chance
     going = (happens & (coins > 0.0)).nonzero()[0]
     while going.size:
