@@ -87,9 +87,9 @@ _gathered: ContextVar[list[str] | None] = ContextVar("_gathered", default=None)
 
 @contextmanager
 def once_warned(stacklevel: int = 3) -> Iterator[list[str]]:
-    """Gather what is said within, and warn of the first of it when the outermost call ends.
+    """Collect the warnings of a block, and give the first one when the outermost block ends.
 
-    So a call that fits many mixtures says once that some have not converged.
+    So a call that fits many mixtures warns once that some have not converged.
     """
     outer = _gathered.get()
     if outer is not None:
@@ -257,10 +257,10 @@ def check_pairs(n_pairs: int, what: str, way_out: str, *, alone: bool = False) -
 LARGEST_INTEGER = 2**53 - 1
 """Up to here every integer is a float64 of its own; what lies beyond may round to 2^53."""
 
-# What a table has whose columns have names; the columns of an array are places, and it has none.
+# Attributes of tables, whose columns have names; arrays have none of them.
 _MARKS_OF_TABLES = ("columns", "schema", "__dataframe__", "dims")
 _MARKS_OF_ARROW = ("__arrow_c_stream__", "__arrow_c_array__")
-# Ways to a table that is known. A way of others may stand later too: Spark has `collect`.
+# Methods that return a known table, the surest first: Spark has `collect`, too.
 _WAYS = (
     *("toPandas", "to_native", "to_dataframe", "df", "read_all"),
     *("compute", "to_frame", "to_pandas", "collect", "to_table"),
@@ -268,14 +268,8 @@ _WAYS = (
 
 
 def refuse_tables(values: Any, name: str) -> None:
-    """Refuse an unknown table: by position, its named columns may be taken for other ones.
+    """Refuse an unknown table: read by position, its named columns could be mistaken for others.
 
-    Raises
-    ------
-    TypeError
-
-    Examples
-    --------
     >>> refuse_tables([[1, 2]], "X")
     """
     if _is_table(values, (*_MARKS_OF_TABLES, *_MARKS_OF_ARROW)):
@@ -288,32 +282,14 @@ def refuse_tables(values: Any, name: str) -> None:
 
 
 def way_to_table(values: Any, name: str) -> str:
-    """Return the call that turns an unknown table into a known one, or an empty text."""
+    """Return the call that converts an unknown table to a known one, or an empty text."""
     ways = [way for way in _WAYS if callable(getattr(type(values), way, None))]
     return f"{name}.{ways[0]}()" if ways else ""
 
 
 def check_same_index(values: Any, name: str, rows: Any, rows_name: str = "X") -> None:
-    """Refuse what is aligned with rows by position and has other row labels than these.
+    """Refuse values aligned with rows by position where both have an index, and the two differ.
 
-    Parameters
-    ----------
-    values : object
-        What has no index, as an array, is aligned with any rows.
-    name : str
-        What an error calls it.
-    rows : object
-        The table or column that it is given beside.
-    rows_name : str, default="X"
-        What an error calls the table.
-
-    Raises
-    ------
-    ValueError
-        If both have an index, of the same length, and the two differ.
-
-    Examples
-    --------
     >>> check_same_index([1, 2], "y", [[3], [4]])
     """
     labels: Any
@@ -332,7 +308,7 @@ def check_same_index(values: Any, name: str, rows: Any, rows_name: str = "X") ->
 def _is_table(values: Any, marks: Sequence[str]) -> bool:
     if isinstance(values, np.ndarray):
         return values.dtype.names is not None
-    # without asking a lazy table for what would set it to work
+    # without reading an attribute, which would make a lazy table compute
     if any(getattr_static(values, mark, None) is not None for mark in marks):
         return True
     return hasattr(type(values), "__getattr__") and any(hasattr(values, mark) for mark in marks)
@@ -345,14 +321,8 @@ def _kind(values: Any) -> str:
 
 
 def refuse_masked(values: Any, name: str) -> None:
-    """Refuse masked arrays, also in a list: a conversion would bring back what the mask hides.
+    """Refuse masked arrays, also in a list: a conversion would reveal the values behind the mask.
 
-    Raises
-    ------
-    TypeError
-
-    Examples
-    --------
     >>> refuse_masked(np.ma.array([1, 2]), "X")
     Traceback (most recent call last):
     ...
@@ -368,23 +338,10 @@ def refuse_masked(values: Any, name: str) -> None:
 
 
 def as_array(values: Any, name: str) -> Array:
-    """Return values as an array, of objects where numpy has no type that keeps them apart.
+    """Return values as an array, of objects where no numpy type keeps different values different.
 
-    Parameters
-    ----------
-    values : array-like
-    name : str
-        What an error calls it.
+    Masked arrays, tables, and lists of lists of different lengths are refused.
 
-    Raises
-    ------
-    TypeError
-        If it is a masked array or a table.
-    ValueError
-        If it is a list of lists of different lengths.
-
-    Examples
-    --------
     >>> as_array([1, 0.5], "x"), as_array([1, "1"], "x")
     (array([1. , 0.5]), array([1, '1'], dtype=object))
     """
@@ -424,23 +381,8 @@ def _all_same(values: Array, others: Array) -> bool:
 
 
 def real_numbers(values: Any, name: str) -> FloatArray:
-    """Return numbers as float64, rounded where they are none.
+    """Return numbers as the nearest float64; refuse what is no real number or beyond all floats.
 
-    Parameters
-    ----------
-    values : array-like
-    name : str
-        What an error calls them.
-
-    Raises
-    ------
-    TypeError
-        If they are no real numbers, a masked array or a table.
-    ValueError
-        If one is beyond all floats.
-
-    Examples
-    --------
     >>> real_numbers([1, 2], "scales").tolist()
     [1.0, 2.0]
     """
@@ -448,23 +390,8 @@ def real_numbers(values: Any, name: str) -> FloatArray:
 
 
 def floats(values: Any, name: str) -> FloatArray:
-    """Return numbers as float64, of which as many are distinct in each column as there were.
+    """Return numbers of shape (n,) or (n, d) as float64; refuse two of a column that become equal.
 
-    Parameters
-    ----------
-    values : array-like of shape (n,) or (n, d)
-    name : str
-        What an error calls them.
-
-    Raises
-    ------
-    TypeError
-        If they are no real numbers, a masked array or a table.
-    ValueError
-        If float64 cannot tell two of them apart, or one is beyond all floats.
-
-    Examples
-    --------
     >>> floats([2**53, 2**53 + 1], "atoms")
     Traceback (most recent call last):
     ...
@@ -548,11 +475,11 @@ _INSTEAD = {
 
 
 class RetiredError(ValueError):
-    """What was written belongs to a part of the package that there is no more."""
+    """A file was written by a part of the package that has been removed."""
 
 
 def gone(name: str) -> str:
-    """Return the sentence that says what took the place of a name.
+    """Return the sentence that says what replaced a name.
 
     >>> gone("output='remapped'").partition(":")[0]
     "output='remapped' is gone"

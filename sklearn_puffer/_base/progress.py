@@ -1,9 +1,9 @@
 """Reports of a long computation, for the user who waits for it: the one place that makes them.
 
-`listening` starts a reporter, in `fit`, `transform` and whatever else may take long; what runs
-inside says what it does with `task` or `counted`, at any depth, and nothing has to hand a parameter
-down to it. Without a reporter they cost next to nothing. Reports hold what is done and how often:
-never a value, a secret or a loss. The clock decides when something is shown, and nothing else.
+`listening` starts a reporter, in `fit`, `transform` and whatever else may take long. Code inside
+reports its work with `task` or `counted`, at any depth, without a parameter. Without a reporter
+these take next to no time. Reports hold names and numbers of tasks: never a value, a secret or a
+loss. The clock alone decides when something is shown.
 
 A terminal or a notebook gets a bar of tqdm, if it is installed; a file, a pipe and a log get plain
 lines, without a control code. The words are the same.
@@ -103,7 +103,7 @@ def time_left(seconds: float) -> str:
 
 
 class _Task:
-    """What is done, and how often; ``heads`` marks one whose tasks are the parts of it."""
+    """A task and how far it is; ``heads`` marks one whose parts are the tasks inside it."""
 
     def __init__(self, what: str, total: int | None = None, *, heads: bool = False) -> None:
         self.what, self.total, self.heads = what, total, heads
@@ -115,7 +115,7 @@ class _Task:
         return f"{self.what}: {self.done:,} of {self.total:,} ({self.done / self.total:.0%})"
 
     def rest(self, now: float) -> str:
-        """Return the time left in words, if the rest takes as long as what is done."""
+        """Return the time left in words, at the speed so far."""
         if not self.total or not self.done:
             return ""
         left = (now - self.began) * max(self.total - self.done, 0) / self.done
@@ -123,7 +123,7 @@ class _Task:
 
 
 class _Reporter:
-    """What tells the user of tasks, the outermost first, once the first seconds are over."""
+    """Reports tasks to the user, the outermost first, after the first seconds."""
 
     def __init__(self, what: str) -> None:
         self.tasks: list[_Task] = []
@@ -131,10 +131,12 @@ class _Reporter:
         self.due = monotonic() + EVERY
         self.screen: Lines | TqdmBar | None = None
         self.lock, self.over = Lock(), Event()
-        self.thread = Thread(target=self._go_on, name="sklearn_puffer progress", daemon=True)
+        self.thread = Thread(
+            target=self._report_while_waiting, name="sklearn_puffer progress", daemon=True
+        )
 
-    def _go_on(self) -> None:
-        """Tell while one call takes long, too, such as a query of an engine."""
+    def _report_while_waiting(self) -> None:
+        """Report during a single long call, too, such as a query of an engine."""
         while not self.over.wait(max(self.due - monotonic(), _LEAST)):
             self.tell()
 
@@ -157,7 +159,7 @@ class _Reporter:
         line = "; ".join(task.words() for task in tasks)
         if not any(task.done for task in tasks):
             line = f"{line} ({now - tasks[0].began:,.0f} s so far)"
-        # of what lies within the outermost one more may follow
+        # more tasks may follow inside the outermost one
         outer = next((task for task in tasks if not task.heads), tasks[0])
         share = min(outer.done / outer.total, 1.0) if outer.total else None
         self.screen.show(line + outer.rest(now), share)
@@ -177,7 +179,7 @@ class _Reporter:
             self.tasks.remove(task)
 
     def end(self) -> None:
-        """Be silent from now on."""
+        """Stop reporting."""
         self.over.set()
         if self.thread.is_alive():
             self.thread.join()
@@ -193,8 +195,8 @@ _reporter: ContextVar[_Reporter | None] = ContextVar("_reporter", default=None)
 def listening(verbose: Any, what: str) -> Iterator[None]:
     """Show what the block reports, where ``verbose`` is true and the block takes long.
 
-    While it reports nothing, ``what`` says what it is. Within a block that is listened to this
-    changes nothing: there is one screen.
+    Before its first report ``what`` names the block. Inside another such block this does nothing:
+    there is one screen.
     """
     if not verbose or is_listening():
         yield
@@ -232,7 +234,7 @@ def fitting(estimator: Any) -> Iterator[None]:
 
 
 def is_listening() -> bool:
-    """Return whether anybody is shown what is reported here."""
+    """Return whether there is a reporter."""
     return _reporter.get() is not None
 
 
@@ -240,10 +242,10 @@ def is_listening() -> bool:
 def task(
     what: str, total: int | None = None, *, heads: bool = False
 ) -> Iterator[Callable[..., None]]:
-    """Report a task, whose block calls what it is given whenever a part of it is done.
+    """Report a task; its block calls the callback that it gets after each part.
 
-    It may say how many parts, and may be called in other threads, too. One that ``heads`` others
-    has no parts of its own: it says what they are for.
+    The callback takes the number of parts, and may be called in other threads, too. A task that
+    ``heads`` others has no parts of its own: it names what the others are for.
 
     >>> with listening(1, "fit"), task("couplings", 3) as done:
     ...     done()
@@ -257,7 +259,7 @@ def task(
 
 
 def counted(items: Sequence[T] | Iterable[T], what: str, total: int | None = None) -> Iterator[T]:
-    """Return an iterator that yields the items, and reports each that is done.
+    """Return an iterator over the items that reports each of them.
 
     >>> list(counted([3, 4], "columns"))
     [3, 4]
@@ -278,7 +280,7 @@ def _counted(items: Iterable[T], what: str, total: int | None) -> Iterator[T]:
 
 @contextmanager
 def reporting(verbose: Any, what: str, total: int | None = None) -> Iterator[Callable[..., None]]:
-    """Report a task of a generator, between whose parts others work: nobody else is heard.
+    """Report a task of a generator by a reporter of its own: other code runs between its parts.
 
     >>> with reporting(1, "rows") as done:
     ...     done(65_536)
@@ -299,14 +301,14 @@ def _ignore(n: int = 1) -> None:
 
 
 class _StoppedError(Exception):
-    """Ends a thread whose work nobody waits for any more."""
+    """Ends a thread whose result is no longer needed."""
 
 
 @contextmanager
 def stopping(done: Callable[..., None]) -> Iterator[Callable[..., None]]:
-    """Yield what threads report their parts to, so that all stop at the next if the block fails.
+    """Yield a callback for the parts of threads; if the block fails, all stop at their next call.
 
-    Ctrl-C comes to the main thread alone, and would leave the others at work.
+    Ctrl-C interrupts the main thread alone, and the others would go on.
     """
     over = Event()
 

@@ -86,8 +86,8 @@ class Proof:
     rule: Rule | None = None  # how releases of the same rows add up
     # where the certificate does not hold: the sound strategy and the scale it needs
     remedy: str | None = None
-    # where the exact loss was asked for and a theorem stands in for it: the smallest sufficient
-    # scale lies between ``least`` times theta and theta
+    # where a theorem replaces the exact loss that was asked for: the smallest sufficient scale lies
+    # between ``least`` times theta and theta
     least: float | None = None
 
 
@@ -125,16 +125,16 @@ class Made:
 
 @dataclass(frozen=True)
 class OtherPriors:
-    """What readers with another prior than that of the guarantee may learn."""
+    """What readers with other priors may learn."""
 
     # the loss over a set of priors, or what computes it when it is first asked for
     around: SetLoss | Awaited | None = field(default=None, compare=False, repr=False)
     # the noise and what it protects, for `against`; not part of ``to_dict``
     fitted: Any = field(default=None, compare=False, repr=False)
-    # how much the classifiers know that are taken for adversaries, beside a constant, gradient
-    # boosting and counting
+    # how well classifiers that are adversaries predict, compared with a constant, gradient boosting
+    # and counting
     models: tuple[ModelFacts, ...] = ()
-    # what the same release loses to readers who counted single columns and pairs of them; only
+    # the loss of the same release to readers who counted single columns and pairs of them; only
     # where a classifier is an adversary
     counted: tuple[CountedLoss, ...] = ()
 
@@ -162,7 +162,7 @@ def _of(path: str, about: str) -> Any:
 
 @dataclass(frozen=True)
 class Certificate(FoldedDocument):
-    """What a fitted noiser guarantees, and its proof.
+    """What a fitted estimator guarantees, and its proof.
 
     Parameters
     ----------
@@ -179,9 +179,9 @@ class Certificate(FoldedDocument):
     utility : tuple of ColumnUtility
         How much of each column survives.
     other_priors : OtherPriors
-        What readers may learn who know something else.
+        What readers with other priors may learn.
     fingerprint : str
-        Tells this fitted representation (columns, values, bins, grids, scales) from all others.
+        Identifies this fitted representation (columns, values, bins, grids, scales).
     name : str
         Of the table, where `named` gave one; no part of the fingerprint, nor of what makes two
         certificates equal.
@@ -298,7 +298,7 @@ loan by at most a factor of e^0.5 = 1.649.
         return self.other_priors.over_set()
 
     def against(self, prior: Any, *, verbose: int = 0) -> Any:
-        """Return what is still guaranteed to somebody whose prior is another one.
+        """Return what is guaranteed against readers with another prior.
 
         Parameters
         ----------
@@ -351,14 +351,14 @@ loan by at most a factor of e^0.5 = 1.649.
 
         Notes
         -----
-        *Formal guarantees.* Rows that are exchangeable with those of `fit`, as further draws of
-        the same distribution are (and rows of groups are not: of these distances alone are told),
-        are called drifted with a chance of 1 % at most, whatever the distribution is. Every value,
-        and of columns with an order about a hundred ranks, have a bound on the tail of a
-        hypergeometric distribution, Fisher's exact test, at an equal part of that (Bonferroni). A
-        difference below about :math:`4.5 \sqrt{1/n + 1/m}/2` of the rows passes: 7 points of 1,000
-        new rows against very many. Secrets are not looked at: where those of new rows are known,
-        another `fit` counts them, and its certificate says what they need.
+        *Formal guarantees.* Rows that are exchangeable with those of `fit`, such as further draws
+        of the same distribution, are called drifted with a probability of at most 1 %, whatever the
+        distribution is. (Rows of groups are not exchangeable: only their distances are reported.)
+        Every value, and about a hundred ranks of columns with an order, are tested by a bound on
+        the tail of a hypergeometric distribution (Fisher's exact test), each at an equal share of
+        this level (Bonferroni). A difference below about :math:`4.5 \sqrt{1/n + 1/m}/2` of the rows
+        passes: 7 points of 1,000 new rows against very many. Secrets are not tested: where those of
+        new rows are known, another `fit` counts them, and its certificate says what they need.
 
         Examples
         --------
@@ -380,7 +380,7 @@ loan by at most a factor of e^0.5 = 1.649.
         return drift if self.groups is None else replace(drift, together=True)
 
     def about_count(self, m: int) -> AboutCount:
-        r"""Return what follows about how many rows have a sensitive value.
+        r"""Return the guarantee about how many rows have a sensitive value.
 
         .. math:: \varepsilon_m = m \varepsilon, \qquad \delta_m = m \delta
 
@@ -569,7 +569,7 @@ loan by at most a factor of e^0.5 = 1.649.
         return f"{verdict}{self._by()} for {self.prior}"
 
     def _by(self) -> str:
-        """Return that a theorem stands in for the exact loss, if it does."""
+        """Return the words that a theorem replaces the exact loss, if one does."""
         if self.least is None or not self.holds:
             return ""
         share = math.floor(100.0 * self.least)

@@ -107,12 +107,12 @@ class CertifiedEstimator(BaseEstimator):
     who computes the fingerprint anew.
     """
 
-    #: Parameters that are read anew at each release, or change nothing about it.
+    #: Parameters that may change after fit: a release reads them, or does not depend on them.
     _later: ClassVar[frozenset[str]] = frozenset({"verbose"})
 
     @abstractmethod
     def _fingerprint(self, certificate: Any) -> str:
-        """Return the digest of what will be drawn; "" if the certificate is not about it."""
+        """Return the digest of what a release draws; "" if the certificate is about another."""
 
     def _note_parameters(self) -> None:
         """Remember the parameters that were fitted with."""

@@ -142,12 +142,12 @@ class Rule(ABC):
 
     budgets: Mapping[Axis, Amount]  # infinite where no noise is needed
     draws: int | None
-    #: Why releases of a row that changed do not add up so, whatever the changes tell; or nothing.
+    #: Why releases of a changed row do not compose by the rule, whatever the changes tell; or "".
     refuses_changes: ClassVar[str] = ""
 
     @abstractmethod
     def cost(self, axis: Axis, scales: Mapping[float, int]) -> Amount:
-        """Return what releases of an axis that needs noise take of its budget, exactly."""
+        """Return the exact cost of releases of an axis that needs noise."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -192,7 +192,7 @@ class Rule(ABC):
         return most if (most := min(times, default=math.inf)) < _ENDLESS else math.inf
 
     def left(self, spent: Spent) -> dict[Axis, float]:
-        """Return what a history leaves on each axis, rounded down; infinite where nothing counts.
+        """Return the budget left on each axis, rounded down; infinite where no noise is needed.
 
         A sum of precisions for `Precisions`, a number of releases for `Refused`.
         """
@@ -223,7 +223,7 @@ class Rule(ABC):
 
 
 def _times_whole(release: Spent, before: Spent) -> float:
-    """Return how often whole rows may be released of which no axis adds up: once in all."""
+    """Return how often rows whose releases have no axes may be released: once in all."""
     if release.keys() - {WHOLE}:
         return 0
     if not release:
@@ -309,7 +309,7 @@ class Precisions(Rule):
 
 @dataclass(frozen=True)
 class Refused(Rule):
-    """Releases of which nothing is known together: one release, and no more.
+    """Releases whose composition is not known: one release, and no more.
 
     Parameters
     ----------
@@ -498,7 +498,7 @@ Mixings = Sequence[Mixing | None]
 
 
 def factor_below(noise: Noise, notion: Notion, releases: int) -> float:
-    """Return by how much one release has more noise if it is to tell no more than all of them.
+    """Return a factor on the noise of one release at which it tells no more than all of them.
 
     All Gaussian releases tell as much as their mean, and Laplace releases that all fall on one
     point y have the likelihood ratios of one release that falls there: their pure losses are equal,

@@ -222,7 +222,7 @@ def check_units(weights: Any, public: Sequence[Name] | None = None) -> Mapping[A
 
 
 def column_of(name: Name, values: Values) -> Column:
-    """Return a column in which any value may occur, and which keeps no values but categories."""
+    """Return a column that takes any value, and stores none but its categories."""
     if values.kind in ("float", "integer"):
         return Column(name, values.kind, np.zeros(1), np.ones(1, dtype=bool), free=True)
     # where all are missing, that is the only level
@@ -305,32 +305,29 @@ def _checked_bins(n_bins: Any) -> Any:
     return n_bins
 
 
-Within = Literal["independent", "any"]
-
-
-WITHIN: tuple[Within, ...] = ("independent", "any")
+DependenceWithin = Literal["independent", "any"]
+_WITHIN: tuple[DependenceWithin, ...] = ("independent", "any")
 
 
 COUNT = "count"
 """The ``max_group`` that is counted from the rows of `fit`, where sizes of groups are public."""
-
 
 _MOST_ROWS = 256  # of a group: noise for more of them leaves nothing of a row
 
 
 @dataclass(frozen=True)
 class AskedGroups:
-    """Which rows are to form groups, as parameters say it."""
+    """The groups that the parameters ask for."""
 
     column: Name  # of group ids, as given
     most: int | None  # rows of the largest group; None where they are counted
-    within: Within  # how rows of a group depend on each other given the secret
+    within: DependenceWithin  # how rows of a group depend on each other given the secret
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> AskedGroups | None:
         """Return the groups that the parameters ask for, checked as far as that needs no data."""
         column, most = plain(params["groups"]), params["max_group"]
-        within = check_choice(params["within_group"], "within_group", [*WITHIN])
+        within = check_choice(params["within_group"], "within_group", [*_WITHIN])
         if column is None:
             _refuse_rest(most, within)
             return None
@@ -397,7 +394,7 @@ class AskedGroups:
 
 @dataclass(frozen=True)
 class RowGroups:
-    """Which rows the guarantee counts together, and how they depend on each other.
+    """The rows that the guarantee treats as one group, and how they depend on each other.
 
     Attributes
     ----------
@@ -411,10 +408,10 @@ class RowGroups:
 
     column: Name
     max_group: int
-    within_group: Within
+    within_group: DependenceWithin
 
     def seen(self) -> str:
-        """Return what is seen, for a sentence.
+        """Return what readers see, for a sentence.
 
         >>> RowGroups("home", 3, "any").seen()
         'all released rows of a group (at most 3 rows with one value of home)'
@@ -426,7 +423,7 @@ class RowGroups:
         )
 
     def known(self) -> str:
-        """Return what is known about the group beside the prior of a row, for a sentence."""
+        """Return what readers know of the group beside the prior of a row, for a sentence."""
         if self.within_group == "any":
             return "the prior and how rows of a group depend on each other"
         return "the prior, by which rows of a group are independent given their secret"
@@ -466,9 +463,9 @@ def _checked_most(most: int) -> int:
     return most
 
 
-def _refuse_rest(most: Any, within: Within) -> None:
+def _refuse_rest(most: Any, within: DependenceWithin) -> None:
     """Refuse parameters about groups where there are no groups."""
-    for name, value, usual in (("max_group", most, None), ("within_group", within, WITHIN[0])):
+    for name, value, usual in (("max_group", most, None), ("within_group", within, _WITHIN[0])):
         if value != usual:
             raise ValueError(
                 f"{name}={quoted(value)} is about groups of rows, and groups= names no column of "

@@ -1,9 +1,9 @@
 r"""The rows of the X of `fit` and `transform`: in memory or lazy, with weights, and their checks.
 
-*What their order tells.* Nothing in this package changes the order of rows: released row k is row k
-of the table, under the label that it had. Where the order tells the secret, whoever sees the
-release reads it off, whatever the values are. Two tests look for that in `fit`, under the null
-hypothesis that all orders of the secrets are equally probable, as in shuffled rows:
+*What their order reveals.* Nothing in this package changes the order of rows: released row k is row
+k of the table, under its own label. Where the order reveals the secret, so does every release,
+whatever its values are. `fit` looks for that by two tests of the null hypothesis that all orders of
+the secrets are equally probable, as in shuffled rows:
 
 1. ranks (W. Kruskal and W. Wallis, 1952): whether the rows of some secret come early or late;
 2. runs: the number of runs of a secret that n of N rows have is hypergeometric, of n draws among N
@@ -11,8 +11,8 @@ hypothesis that all orders of the secrets are equally probable, as in shuffled r
    :math:`e^{-n\,D(r \| p)}` at a share r (W. Hoeffding, 1963, which holds for draws without
    replacement, too). Long runs are few, an alternation has many.
 
-The error is shared among all tests of a table. A pattern may escape both, such as pairs of rows
-that alternate.
+The level is shared among all tests of a table. Some patterns pass both, such as pairs of rows that
+alternate.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class CountedTable:
 
     @property
     def in_order(self) -> bool:
-        """Whether the rows have an order: they are in memory, and each counts once."""
+        """Whether the rows have an order that may reveal secrets: each counts once, in memory."""
         one_each = self.weights is None or bool((self.weights == 1).all())
         return one_each and not isinstance(self.table, LazyTable | _Distinct)
 
@@ -113,7 +113,7 @@ class CountedTable:
 
 
 class LazyRows(CountedTable):
-    """The rows of a lazy table: its columns are distinct values, each of which has a count."""
+    """The rows of a lazy table, whose columns are distinct values with counts."""
 
     table: LazyTable
 
@@ -148,9 +148,9 @@ class _Distinct:
 
 
 def distinct_rows(table: LazyTable, names: Sequence[Name]) -> CountedTable:
-    """Return the distinct rows that a lazy table has counted, with their counts as weights.
+    """Return the distinct rows of a lazy table, with their counts as weights.
 
-    They do not depend on the engine, nor on the order of the rows.
+    They depend neither on the engine nor on the order of the rows.
     """
     columns, counts = table.rows(names)
     return CountedTable(_Distinct(table.names, len(counts), columns), counts)
@@ -320,7 +320,7 @@ _RELEASED = (
     "The order of the rows and their index are released as they are, and not protected. Tests of "
     "ranks and runs in fit warn where these tell a secret, but look at no lazy table and no counts."
 )
-_N_BLOCKS, _BLOCK = 64, 1024  # rows that are looked at, where there are more
+_N_BLOCKS, _BLOCK = 64, 1024  # blocks and their rows that are tested, where there are more
 
 
 @dataclass(frozen=True)
@@ -459,7 +459,7 @@ def _least(codes: Array, labels: Array | None) -> float:
 
 
 def _of_ranks(codes: Array, sizes: Array, ranks: FloatArray) -> float:
-    """Return the p-value of the Kruskal-Wallis test, for ranks that may be tied."""
+    """Return the p-value of the Kruskal-Wallis test, for ranks with or without ties."""
     there = sizes > 0
     centred = ranks - ranks.mean()
     spread = float(centred @ centred)
