@@ -484,7 +484,7 @@ def check_index(index: Any, count: int, name: str) -> int:
 
 
 def check_records(records: Sequence[int] | None, n: int) -> Sequence[int]:
-    """Return the declared records, as they are given; all by default."""
+    """Return the declared records in the order given; all by default."""
     if records is None:
         return range(n)
     chosen = [check_index(i, n, "records") for i in as_array(records, "records").ravel().tolist()]

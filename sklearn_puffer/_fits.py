@@ -26,9 +26,9 @@ from sklearn_puffer._base import Array, FloatArray, counted
 from sklearn_puffer._words import listed, on_one_line, plain, quoted
 
 MOST_ROWS = 1 << 21
-"""Up to so many rows one that counts k times is given to a model k times, beyond with weight k."""
+"""Up to this total a row that counts k times is given to a model k times, else with weight k."""
 
-_SUM_TOLERANCE = 1e-3  # of probabilities, some of which are single floats
+_SUM_TOLERANCE = 1e-3  # of the sum of probabilities, which some models give as single floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +196,7 @@ def learnable(rows: Any) -> Any:
 
 
 def _merged(model: Any, observed: Observed, train: Array) -> tuple[Array, dict[str, Any]]:
-    """Return the indices of distinct rows among ``train``, and what each weighs."""
+    """Return the indices of distinct rows among ``train``, and their weights."""
     if not has_fit_parameter(model, "sample_weight"):
         raise ValueError(
             f"{name_of(model)} takes no sample_weight, and {int(observed.weights.sum())} rows are "
@@ -210,7 +210,7 @@ def _merged(model: Any, observed: Observed, train: Array) -> tuple[Array, dict[s
 
 
 def _of_contents(model: Any, observed: Observed, rows: Array, names: Any) -> FloatArray:
-    """Return what a model predicts for some rows; it is asked once for each content, in order."""
+    """Return the predictions of a model for some rows; equal public values are predicted once."""
     contents, back = np.unique(observed.contents[rows], return_inverse=True)
     X = observed.rows.take(observed.firsts[contents])
     return posteriors_of(model, X, list(names), observed.name)[back.ravel()]

@@ -39,7 +39,7 @@ from sklearn_puffer._base import FloatArray
 ROUNDING = 1e-12
 LOG_ROUNDING = 2.0**-46
 QUADRATURE_MARGIN = 1e-11
-"""What the Renyi divergences that are a quadrature have added to them."""
+"""The relative margin on Renyi divergences that are computed by quadrature."""
 
 
 def _gauss(n: int) -> tuple[FloatArray, FloatArray]:

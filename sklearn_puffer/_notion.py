@@ -21,7 +21,7 @@ from sklearn_puffer._words import percent_at_most
 
 
 class ShiftLosses(Protocol):
-    """What a notion needs of noise: the loss of a shift."""
+    """The losses of a shift of noise under each divergence."""
 
     def max_divergence(self, shift: ArrayLike) -> FloatArray:
         """Return the max-divergence between the noise and the noise moved by ``shift`` (..., d)."""
@@ -321,7 +321,7 @@ class Notion(ABC):
 
     @property
     def is_pure(self) -> bool:
-        """Whether the worst outcome counts, and nothing is left out."""
+        """Whether the loss is that of the worst outcome, without exceptions."""
         return isinstance(self.divergence, Supremum)
 
     @property

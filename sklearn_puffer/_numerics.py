@@ -25,7 +25,7 @@ from sklearn_puffer._base import Array, FloatArray, IntArray, counted, task
 ULP = 2.0**-52
 #: Unit roundoff: the largest relative error of one operation.
 UNIT = 2.0**-53
-#: Bits of a number that is computed alike on every processor, though its last digits are not.
+#: Bits that computed numbers are rounded to where every processor must get the same number.
 COARSE_BITS = 34
 
 LN2 = math.log(2.0)
@@ -201,7 +201,7 @@ class _Search:
         self.low_excess, self.high_excess = 700.0, -1.0
 
     def excess(self, factor: float) -> float:
-        """Return how far the total is beyond the budget; negative within it, and never zero.
+        """Return a measure of the total beyond the budget; negative within it, and never zero.
 
         Beyond the budget it is log(total / budget), so that tails of many orders of magnitude
         become smooth; within, total / budget - 1, for a total that vanishes has no logarithm. The
@@ -376,7 +376,7 @@ def aside(call: Callable[[], T]) -> T:
 def _outcome(call: Callable[[], Any]) -> tuple[bool, Any]:
     try:
         return True, call()
-    except BaseException as error:  # raised again by whoever waits
+    except BaseException as error:  # raised again in the thread that waits
         return False, error
 
 

@@ -15,7 +15,7 @@ from sklearn_puffer._words import quoted
 from sklearn_puffer.priors import GaussianMixture
 
 MOST_ROWS = 2**13
-"""Largest number of values of a column that a mixture is fitted to: else as many quantiles are."""
+"""Most values of a column that a mixture is fitted to; of more, so many quantiles are."""
 
 _MOST_JOINT_ROWS = 2**15  # the same for rows of several columns
 _FAR = 1e75  # fourth powers of larger numbers, and of their inverse, are beyond floats

@@ -506,7 +506,7 @@ def _by_couplings(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> B
 
 
 def _from_pure(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> list[Bound]:
-    """Return what follows from pure losses: exact ones, where they are those at vertices."""
+    """Return the bound that pure losses imply, exact ones where vertices give them."""
     pure = Pufferfish(notion.epsilon)
     exact = noise.has_vertices and not _are_mixtures(pairs)
     if exact and all_computable(pairs, noise, pure):
@@ -569,7 +569,7 @@ def _of_mixed_rows(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> 
 
 @dataclass(frozen=True, eq=False)
 class _Planes:
-    """Integrals over the plane: of what Gaussian noise leaves, or of what is lost without noise."""
+    """Integrals over the plane: the loss under Gaussian noise, or, as a bound, without noise."""
 
     pairs: Sequence[PriorPair]
     noise: Noise

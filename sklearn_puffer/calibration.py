@@ -238,7 +238,7 @@ def _digits(numbers: Sequence[float]) -> str:
 
 
 def _tails(prior: Discrete | GaussianMixture) -> list[float]:
-    """Return what decides how the density of one column falls off, with Gaussian noise added.
+    """Return the numbers that determine the tails of a density with Gaussian noise added.
 
     Far out the widest component dominates, and of equally wide ones that of the outermost mean;
     atoms have no width. Where two distributions differ in that, their log ratio has no bound.

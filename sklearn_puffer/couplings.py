@@ -33,7 +33,7 @@ __all__ = [
     "w_p",
 ]
 
-_OUTWARDS = 1.0 + 1e-12  # more than what sums of logs and powers are off by
+_OUTWARDS = 1.0 + 1e-12  # more than the rounding of sums of logs and powers
 
 
 class Plan(NamedTuple):

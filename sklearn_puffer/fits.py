@@ -435,7 +435,7 @@ class ClassifierFit:
 
     @property
     def name(self) -> str:
-        """What to call the estimator: its type, of a pipeline those of its steps."""
+        """The name of the estimator: its type, or those of the steps of a pipeline."""
         return name_of(self.estimator)
 
     @property

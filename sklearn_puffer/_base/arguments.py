@@ -255,7 +255,7 @@ def check_pairs(n_pairs: int, what: str, way_out: str, *, alone: bool = False) -
 
 
 LARGEST_INTEGER = 2**53 - 1
-"""Up to here every integer is a float64 of its own; what lies beyond may round to 2^53."""
+"""Up to here different integers are different floats; larger ones may round to 2^53."""
 
 # Attributes of tables, whose columns have names; arrays have none of them.
 _MARKS_OF_TABLES = ("columns", "schema", "__dataframe__", "dims")
@@ -374,7 +374,7 @@ def _may_have_merged(array: Array) -> bool:
 
 
 def _all_same(values: Array, others: Array) -> bool:
-    """Return whether objects are equal one by one, NaN to NaN, and a string to no number."""
+    """Return whether all objects equal each other, NaN equal to NaN, and no string to a number."""
     if values.shape != others.shape:
         return False
     return bool(np.all((values == others) | ((values != values) & (others != others))))

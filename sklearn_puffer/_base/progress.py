@@ -81,7 +81,7 @@ class TqdmBar:
 
 
 def screen() -> Lines | TqdmBar:
-    """Return where reports appear: the best screen that there is here and now."""
+    """Return where reports appear: a bar in a terminal or notebook with tqdm, else lines."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
     in_notebook = hasattr(shell(), "kernel")
     redraws = os.environ.get("TERM") not in ("dumb", "unknown")
@@ -141,7 +141,7 @@ class _Reporter:
             self.tell()
 
     def tell(self) -> None:
-        """Show how far the tasks are, if it is time for that."""
+        """Show the progress of the tasks if a report is due."""
         now = monotonic()
         if now < self.due:
             return

@@ -31,7 +31,7 @@ RELATIVE_ERROR = 1e-12
 SPARE = 2e-10  # of epsilon, for the sampler's error of further draws
 
 BLOCK = 2**16  # values drawn at a time: the scratch stays in the cache, or nearly so
-BATCH = 2**10  # values drawn at least: their time tells next to nothing about any one of them
+BATCH = 2**10  # fewest values drawn: the time of so many hardly depends on any one of them
 CHUNKS = 2**16  # a coarse cell is read off 16 bits
 REST_CHUNKS = 2**14  # and one of the rest off 14
 CELL_BITS = 16  # the bits of the fine position that come with the coarse cell
@@ -44,7 +44,7 @@ LANES = 4  # proposals for the rest that a row makes at once
 REST_MASK = np.array(REST_CHUNKS - 1)
 
 
-_forks = 0  # how often this process was forked off another one
+_forks = 0  # number of forks between the first process and this one
 
 
 def _forked() -> None:
@@ -98,7 +98,7 @@ class Chunks:
 
 
 def _advance(body: IntArray) -> NDArray[np.uint32]:
-    """Return what a word that starts with the chunk c needs in addition to start with its h.
+    """Return what to add to a word that starts with chunk c, so that it starts with its cell h.
 
     Modulo 2^32; a single 0 where no chunk belongs to a cell.
     """
@@ -387,7 +387,7 @@ def release(
     low, high, factor = _range_in_steps(out.dtype, source.step, bound)
     # value and noise lie within 2^62 and 2^61 steps, or 2^61 and 2^62: their sum fits into 64 bits
     bounded = bound < MAX_STEPS or out.dtype.kind != "f"
-    plain = factor == 1 and out.dtype.kind != "f"  # what is cut off is the value itself
+    plain = factor == 1 and out.dtype.kind != "f"  # the sum in steps is the value itself
     free = plain and out.dtype == np.int64 and reach <= _FAR and not source.saturated
     free = free and bound == MAX_STEPS
     for block in blocks(indices.size):
@@ -419,7 +419,7 @@ def _bound_that_hides(indices: IntArray, bound: int) -> int:
 def _range_in_steps(
     dtype: np.dtype[Any], step: float, bound: int
 ) -> tuple[int, int, float | np.int64]:
-    """Return the bounds of the sum, and what a step is worth in ``dtype``."""
+    """Return the bounds of the sum, and the size of a step in ``dtype``."""
     if not 0 <= bound <= MAX_STEPS:
         raise ValueError(f"bound must lie between 0 and 2**62 steps, got {bound!r}.")
     if dtype.kind == "f":

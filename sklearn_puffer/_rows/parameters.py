@@ -363,7 +363,7 @@ class AskedGroups:
         return name
 
     def fitted(self, table: AnyTable, name: Name, secrets: Mapping[Name, Array]) -> RowGroups:
-        """Return the groups of a table by the name of their column; refuse what has no guarantee.
+        """Return the groups of a table by the name of their column; refuse those without guarantee.
 
         ``secrets`` are the codes of each sensitive column. Of rows that are independent given their
         secret there is one such column: given one of several, a group still shares the others.

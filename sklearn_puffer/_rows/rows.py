@@ -343,7 +343,7 @@ class RowOrder:
         return [f"the {what} of the rows tells {_brief(self.told)} and is released; {ways} first."]
 
     def sentences(self) -> list[str]:
-        """Return what the certificate says."""
+        """Return the sentences of the certificate about the order."""
         if not self.told:
             return [_RELEASED]
         what, ways = self._words()

@@ -113,7 +113,7 @@ Block = tuple[tuple[int, int], ...]  # on each axis the first index, and the one
 #
 # Why a chain of sets S_1 < S_2 < ... may be treated set by set: the allowed distributions are the
 # bases of a submodular function S -> max p(S) (flows in a tree), so one distribution attains all of
-# them at once. Bounds from the chain hold without that; it is what makes them exact.
+# them at once. Bounds from the chain hold without that, which makes them exact.
 #
 # Why the cells nearest to each of n vertices take n^2 steps and not n^2 log n. A node is a block of
 # the grid. Within it, distances from a vertex outside are those from the vertex clipped to the

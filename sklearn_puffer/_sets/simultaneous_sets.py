@@ -257,7 +257,7 @@ def rows_needed(n_cells: int, level: float = 0.95, epsilon: float = 1.0, n_sets:
 
 
 def computable(shape: Sequence[int], n_sets: int, noise: Noise, notion: Notion) -> bool:
-    """Return whether the worst case over sets on a grid, of so many atoms a column, is computed.
+    """Return whether the worst case over sets on a grid is computed; ``shape`` has its sizes.
 
     One column, unordered ones alone, and few of them beside one number: any noise and notion. Other
     rows: Laplace noise and a pure guarantee. At most ``MAX_CELLS`` cells, and ``MAX_WORK`` numbers

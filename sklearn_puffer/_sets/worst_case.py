@@ -58,7 +58,7 @@ _INTEGRAL_TOLERANCE = 1e-4
 _MOST_PANELS = 2**14
 _ROUNDS = 64
 _MIXED_TOLERANCE = 1e-6
-_RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # of what counts as near, in units of the scale
+_RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # within which atoms are near, in scales
 
 
 class _Panels(NamedTuple):
@@ -171,7 +171,7 @@ def log_integral(
 
 def loss_of(log_total: FloatArray, notion: Notion) -> FloatArray:
     """Return the loss from the log of its integral, rounded upwards."""
-    # each exponent has been moved outwards already; what is left is exp, log and the sums
+    # exponents were rounded outwards already; this covers exp, log and the sums
     size = np.where(np.isfinite(log_total), np.abs(log_total), 0.0)
     raised = log_total + 2.0**-40 + 2.0**-48 * size
     divergence = notion.divergence
@@ -405,7 +405,7 @@ def _log_terms(
 #
 #   h_p(y) = sum_k (K_k - K_(k+1)) p(W_k),   with K_k - K_(k+1) >= 0 and K_(n+1) = 0,
 #
-# so that max p(W_k) and min p(W_k) in the place of p(W_k) give an upper and a lower bound, and one
+# so that max p(W_k) and min p(W_k) instead of p(W_k) give an upper and a lower bound, and one
 # distribution attains all of them at once (`_sets.laminar`): they are the envelopes. As sums over k
 # they read sum_k K_k (max p(W_k) - max p(W_(k-1))), all terms positive.
 #
@@ -415,7 +415,7 @@ def _log_terms(
 # masses of the extreme distributions are computed once, and a factor costs one kernel and one row
 # sum.
 #
-# Unordered columns count as distances too, but those of the two kinds do not grow alike with the
+# Unordered columns have distances too, but those of the two kinds scale differently with the
 # factor: see `VertexEnvelopes`. Where no number varies, a release has no density, and sums of the
 # envelopes over all released cells replace the integrals; where one does, there is an integral for
 # each combination of released categories (`CategoryLayers`), and these add up.

@@ -37,7 +37,7 @@ from sklearn_puffer.priors import Discrete, PriorPair
 _MASS_ERROR = 3.0
 _SMALLEST_MASS = 2.0**-900
 _PIECE, _BAND = 2**10, 500
-_TOO_SMALL = 140  # powers of two: a product is below 2^10 of its own, and what is there above 2^-1
+_TOO_SMALL = 140  # powers of two: a product is at most 2^10 times its power, the total at least 1/2
 
 Numbers = tuple[Wide, float]
 """Positive numbers along the lattice, and a bound on their relative error in units of u."""
@@ -67,7 +67,7 @@ def _exact_masses(distribution: Discrete) -> Wide:
 
 
 def convolved(a: Wide, b: Wide) -> Numbers:
-    """Return the convolution of two rows, and what it adds to their errors."""
+    """Return the convolution of two rows, and by how many units it raises their errors."""
     left, right = _bands(a), _bands(b)
     total = as_wide(np.zeros(a.shape[0] + b.shape[0] - 1))
     terms = np.zeros(total.shape, np.int64)
@@ -106,7 +106,7 @@ def _bands(numbers: Wide) -> list[tuple[int, FloatArray, int]]:
 
 
 def sum_of(rows: Sequence[Wide], counts: Sequence[int]) -> Numbers:
-    """Return the distribution of a sum where each row occurs so many times, from its start on."""
+    """Return the distribution of a sum of independent copies, ``counts`` of each row."""
     parts = [_times((row, _MASS_ERROR), count) for row, count in zip(rows, counts, strict=True)]
     parts.sort(key=lambda part: part[0].shape)
     return reduce(_plus, parts, (as_wide(np.ones(1)), 0.0))

@@ -51,7 +51,7 @@ from sklearn_puffer.priors import Discrete, Prior
 Ends = Callable[[int, float], tuple[FloatArray, FloatArray]]
 
 MAX_STEPS = 2**23
-"""How far apart the values of one user may lie, in steps."""
+"""Largest range of the values of one user, in steps."""
 
 _SCALE_ERROR = 4.0 * UNIT  # of step/theta, of its product with this, and of 1/s
 _SLIGHTLY = 2e-11  # less noise by so much, relatively
@@ -370,7 +370,7 @@ def _check_pairs(pairs: Sequence[UserPair], users: Sequence[User]) -> list[UserP
 
 
 def least_loss(pair: UserPair, theta: float, n_tilts: int = 257) -> FloatArray:
-    """Return lower bounds on the loss of a pair, both directions, whoever the other users are.
+    """Return lower bounds on the losses of a pair, both directions, for any other users.
 
     They are the largest differences of log E[e^(t x)] over ``n_tilts`` values of t from -1/theta to
     1/theta, fewer for very many atoms. Two values are the loss far out. Without noise they are 0.
@@ -511,7 +511,7 @@ def _least_scale(pairs: Sequence[UserPair], budget: float) -> float:
 def worst_case_scale(
     users: Sequence[User], pairs: Sequence[UserPair], epsilon: float
 ) -> Calibration:
-    """Return the smallest Laplace scale that is enough whoever the other users are.
+    """Return the smallest Laplace scale that suffices for any other users.
 
     It is the smallest scale for the user's report alone, without other users.
 

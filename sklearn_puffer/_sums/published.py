@@ -1,4 +1,4 @@
-"""What paper 001 says suffices: its conditions on the scale of Laplace noise, corrected."""
+"""The sufficient conditions of paper 001 on the scale of Laplace noise, corrected."""
 
 from __future__ import annotations
 

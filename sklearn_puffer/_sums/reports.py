@@ -367,7 +367,7 @@ class Reporters:
 
     @property
     def sensitive(self) -> Name:
-        """What the secrets are about."""
+        """The columns that the secrets are about, or "user"."""
         if self.source is None or not self.source.by:
             return "user"
         by = self.source.by

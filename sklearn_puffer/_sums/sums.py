@@ -119,7 +119,7 @@ class DiscreteSum:
         least = np.stack([least_loss(pair, theta) for pair in self.pairs])
         lower = np.clip(counts * least, 0.0, worst)
         upper = worst.copy()
-        # the interval of a class is as many times as wide as the class has users
+        # the interval of a class of n users is n times as wide as that of one
         width = _EXACT_WIDTH_OF_CLASS if self.together else _EXACT_WIDTH
         exact = np.all(upper * (1.0 - width) <= lower, axis=1)  # intervals that are one number
         # pairs whose loss is computed for the given users
