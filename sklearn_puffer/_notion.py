@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
-from sklearn_puffer._base import FloatArray, Integers
+from sklearn_puffer._base import FloatArray, Integers, check_above, check_delta
 from sklearn_puffer._numerics import ULP
 from sklearn_puffer._words import percent_at_most
 
@@ -79,6 +79,11 @@ class HockeyStick:
     worst : float
         The loss of distributions that share no outcome.
 
+    Raises
+    ------
+    ValueError
+        If epsilon is negative or no number.
+
     Examples
     --------
     >>> from sklearn_puffer.noise import Laplace
@@ -91,6 +96,12 @@ class HockeyStick:
 
     adds_up: ClassVar[bool] = False
     worst: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.epsilon >= 0.0:
+            raise ValueError(
+                f"epsilon must be at least 0, got {self.epsilon!r}; 0 is the total variation."
+            )
 
     def shift_loss(self, noise: ShiftLosses, shift: ArrayLike) -> FloatArray:
         """Return the loss of noise that moves by ``shift`` (..., d), of shape (...)."""
@@ -119,6 +130,11 @@ class PowerMean:
     worst : float
         The loss of distributions that share no outcome.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If alpha is not above 1, or ``left_out`` not in [0, 1).
+
     Examples
     --------
     >>> from sklearn_puffer.notions import PowerMean
@@ -130,6 +146,10 @@ class PowerMean:
 
     alpha: float
     left_out: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_above(self.alpha, 1.0, "alpha")
+        check_delta(self.left_out, "left_out")
 
     @property
     def order(self) -> float:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
-from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
+from sklearn_puffer.notions import HockeyStick, PowerMean, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete
 
 NOISES = [Laplace(1.5), Gaussian(1.5), Cauchy(1.0), GeneralizedCauchy(1.0, 4.0)]
@@ -65,6 +65,10 @@ def test_the_delta_of_a_conversion_is_given_exactly_once(notion, delta):
         (lambda: RenyiPufferfish(1.0, 1.0), "alpha must be finite and above 1, got 1.0"),
         (lambda: RenyiPufferfish(1.0, math.inf), "alpha must be finite and above 1, got inf"),
         (lambda: RenyiPufferfish(1.0, 2.0, 2.0), r"delta must lie in \[0, 1\), got 2.0"),
+        (lambda: HockeyStick(-1.0), "epsilon must be at least 0, got -1.0"),
+        (lambda: HockeyStick(math.nan), "epsilon must be at least 0, got nan"),
+        (lambda: PowerMean(1.0), "alpha must be finite and above 1, got 1.0"),
+        (lambda: PowerMean(2.0, left_out=1.0), r"left_out must lie in \[0, 1\), got 1.0"),
     ],
 )
 def test_budgets_out_of_range_are_named(make, message):
