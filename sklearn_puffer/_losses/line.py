@@ -285,11 +285,9 @@ class _Cover:
         return _Cover(self.pair, low, high, self.view.taken(chosen), masses)
 
     def panels(self) -> Panels:
-        """Return the panels with good bounds on their masses."""
-        masses = self.masses
-        if masses is None:
-            masses = np.array(self.pair.masses(self.low, self.high))
-        p_low, p_high, q_low, q_high = masses
+        """Return the panels with the bounds on their masses, which must be wanted."""
+        assert self.masses is not None
+        p_low, p_high, q_low, q_high = self.masses
         return Panels(p_low, p_high, q_low, q_high, self.view.log_low, self.view.log_high)
 
 

@@ -68,7 +68,7 @@ def _rule(degree: int) -> tuple[FloatArray, FloatArray]:
         before, value = np.ones_like(x), x.copy()
         for n in range(2, degree + 1):
             before, value = value, ((2 * n - 1) * x * value - (n - 1) * before) / n
-        slope = degree * (before - x * value) / (1 - x * x)
+        slope = degree * before / (1 - x * x)  # the derivative at a root
         x = x - value / slope
     weights = 2 / ((1 - x * x) * slope * slope)
     return x.astype(np.float64), weights.astype(np.float64)

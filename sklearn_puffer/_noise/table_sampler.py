@@ -149,9 +149,8 @@ class TableSampler(Sampler):
         """
         last = self._distribution.last
         cell, drawn, accepted = self._inside(source.words(2 * lanes * size))
-        if lanes > 1:
-            first = first_of(accepted | (cell == last), size)
-            cell, drawn, accepted = cell[first], drawn[first], accepted[first]
+        first = first_of(accepted | (cell == last), size)
+        cell, drawn, accepted = cell[first], drawn[first], accepted[first]
         beyond = (cell == last).nonzero()[0]
         if beyond.size:
             drawn[beyond], accepted[beyond] = self._beyond(source.take(beyond), beyond.size)
