@@ -371,7 +371,7 @@ def monge(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     Returns
     -------
     Bound
-        `Impossible` for discrete priors.
+        `Impossible` for discrete priors, under Renyi, and for noise other than Laplace.
 
     Notes
     -----

@@ -178,9 +178,10 @@ def exact(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     Returns
     -------
     Bound
-        `Impossible` for Renyi with a delta. For pure epsilon with Gaussian noise it is infinite
-        for pairs that do not share their smallest and their largest atom, and for the others it
-        stays above sup_t abs(log E[e^(t X)] / E[e^(t X')]) at any scale.
+        `Impossible` for Renyi with a delta, and for mixtures of one column under a noise family of
+        your own. For pure epsilon with Gaussian noise it is infinite for pairs that do not share
+        their smallest and their largest atom, and for the others it stays above sup_t abs(log
+        E[e^(t X)] / E[e^(t X')]) at any scale.
 
     Notes
     -----
