@@ -438,27 +438,31 @@ def order_of(
     the index that is in another order. The tests have the joint level ``error``.
     """
     share = error / max(2 * len(codes) * (1 + len(labels)), 1)
-    positions = [name for name, rows in codes.items() if _least(rows, None) <= share]
-    index = [name for name, rows in codes.items() if any(_least(rows, x) <= share for x in labels)]
+    positions = [name for name, rows in codes.items() if _least_p_value(rows, None) <= share]
+    index = [
+        name
+        for name, rows in codes.items()
+        if any(_least_p_value(rows, x) <= share for x in labels)
+    ]
     return RowOrder(tuple(positions), tuple(index))
 
 
-def _least(codes: Array, labels: Array | None) -> float:
-    """Return the least p-value of the tests of rows in their order, or in that of their labels."""
+def _least_p_value(codes: Array, labels: Array | None) -> float:
+    """Return the least p-value of the tests of secrets in the order of the rows, or of labels."""
     sizes = np.bincount(codes)
     if labels is None:
         ranks = np.arange(len(codes), dtype=float)
-        return min(_of_ranks(codes, sizes, ranks), *_of_runs(codes, sizes))
+        return min(_p_value_of_ranks(codes, sizes, ranks), *_p_values_of_runs(codes, sizes))
     each = np.bincount(labels)
     ranks = (np.cumsum(each) - (each + 1) / 2)[labels]
     if each.max() > 1:  # equal labels have no order, and so no runs
-        return _of_equal_labels(codes, sizes, ranks)
+        return _p_value_of_tied_labels(codes, sizes, ranks)
     ordered = np.empty_like(codes)
     ordered[labels] = codes
-    return min(_of_ranks(codes, sizes, ranks), *_of_runs(ordered, sizes))
+    return min(_p_value_of_ranks(codes, sizes, ranks), *_p_values_of_runs(ordered, sizes))
 
 
-def _of_ranks(codes: Array, sizes: Array, ranks: FloatArray) -> float:
+def _p_value_of_ranks(codes: Array, sizes: Array, ranks: FloatArray) -> float:
     """Return the p-value of the Kruskal-Wallis test, for ranks with or without ties."""
     there = sizes > 0
     centred = ranks - ranks.mean()
@@ -470,7 +474,7 @@ def _of_ranks(codes: Array, sizes: Array, ranks: FloatArray) -> float:
     return float(chdtrc(len(sums) - 1, (len(codes) - 1) * between / spread))
 
 
-def _of_equal_labels(codes: Array, sizes: Array, ranks: FloatArray) -> float:
+def _p_value_of_tied_labels(codes: Array, sizes: Array, ranks: FloatArray) -> float:
     """Return a bound on the p-value of the mean ranks, two-sided and for all secrets.
 
     Bennett's inequality, which holds for draws without replacement, too (Hoeffding 1963, Theorem
@@ -487,7 +491,7 @@ def _of_equal_labels(codes: Array, sizes: Array, ranks: FloatArray) -> float:
     return float(2 * there.sum() * np.exp(-apart.max()))
 
 
-def _of_runs(codes: Array, sizes: Array) -> Iterator[float]:
+def _p_values_of_runs(codes: Array, sizes: Array) -> Iterator[float]:
     """Yield a bound on the p-value of the number of runs, two-sided and for all secrets."""
     starts = codes[np.flatnonzero(codes[1:] != codes[:-1]) + 1]
     runs = np.bincount(np.append(starts, codes[0]), minlength=len(sizes))
