@@ -13,7 +13,12 @@ from scipy import stats
 
 from sklearn_puffer import PufferfishNoiser, PufferfishWarning, report
 from sklearn_puffer._rows import rows
-from sklearn_puffer._rows.rows import _of_ranks, _of_runs, order_of, order_of_stream
+from sklearn_puffer._rows.rows import (
+    _p_value_of_ranks,
+    _p_values_of_runs,
+    order_of,
+    order_of_stream,
+)
 
 N = 400
 RNG = np.random.default_rng(7)
@@ -196,7 +201,7 @@ def test_a_rare_label_that_meets_a_rare_secret_by_chance_tells_nothing(n_rare, n
 def test_ranks_are_tested_as_scipy_does(secrets, n_labels):
     codes = np.unique(secrets, return_inverse=True)[1]
     values = np.random.default_rng(n_labels).integers(0, n_labels, len(codes))
-    ours = _of_ranks(codes, np.bincount(codes), stats.rankdata(values))
+    ours = _p_value_of_ranks(codes, np.bincount(codes), stats.rankdata(values))
     if len(set(values.tolist())) == 1:
         assert ours == 1.0
     else:
@@ -209,7 +214,7 @@ def test_runs_are_hardly_ever_as_odd_as_their_bound_says(secrets):
     every = np.array(list(itertools.permutations(np.unique(list(secrets), return_inverse=True)[1])))
     orders, times = np.unique(every, axis=0, return_counts=True)
     sizes = np.bincount(orders[0])
-    bounds = np.array([next(_of_runs(order, sizes)) for order in orders])
+    bounds = np.array([next(_p_values_of_runs(order, sizes)) for order in orders])
     for level in np.unique(bounds):
         assert times[bounds <= level].sum() / times.sum() <= level * (1 + 1e-9)
 

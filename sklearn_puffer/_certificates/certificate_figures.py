@@ -234,8 +234,8 @@ def measured_utility(
 ) -> ColumnUtility:
     """Return the utility of a column, by measured changes and their weights.
 
-    ``values`` are what a constant would stand for, each ``counts`` times, and ``unit`` is their
-    standard deviation, or 1 without an order.
+    ``values``, each of which occurs ``counts`` times, are what the constant is compared with.
+    ``unit`` is their standard deviation, or 1 without an order.
     """
     constant = changes_of(values, _constant(values, counts), unit)
     change, median, same = summary(changes, weights)
@@ -283,7 +283,7 @@ def _labels(values: Values) -> Array:
 
 
 def _constant(values: Values, counts: Array) -> Values:
-    """Return the best constant in the place of each value: the median, or most frequent one."""
+    """Return the best constant, repeated for each value: the median, or the most frequent one."""
     if values.kind in ("float", "integer"):
         there = np.flatnonzero(~_no_numbers(values))
         order = there[np.argsort(values.data[there], kind="stable")]
@@ -369,19 +369,19 @@ class ModelFacts:
     smoothing : float
         The share of the base rate in them.
     n_models : int
-        Of how many models the adversary is put together.
+        How many cross-fitted models the adversary consists of.
     log_loss, constant_log_loss : float
         In nats for each row, of its probabilities and of the shares of the secrets.
     auc : float
         Of one secret against the rest, the mean over the secrets; a constant has 0.5.
     boosted_log_loss, boosted_auc : float or None
-        Of scikit-learn's gradient boosting by default, cross-fitted to the same rows; None where
-        it was not asked.
+        Of scikit-learn's gradient boosting with its defaults, cross-fitted to the same rows; None
+        where it was not fitted.
     counting_log_loss : float
         Of a reader who counts the other rows of each released cell.
     weak : {"boosting", "counting", "constant", "overconfident", ""}
-        Who knows significantly more; or that a constant knows as much; or that the model is
-        overconfident, so that a constant has a lower log loss.
+        Why the model is weak: boosting or counting predicts significantly better, a constant
+        predicts as well, or the model is overconfident, so that a constant has a lower log loss.
     n_cells, n_certain : int
         Distinct released rows, and those for which some secret has probability 0 or 1.
     """
@@ -439,13 +439,12 @@ class CountedLoss:
     Attributes
     ----------
     columns : tuple of str or int
-        The columns that are looked at, and whose distributions given each secret are counted.
+        The columns that the reader sees, whose distributions given each secret are counted.
     loss : float
         Proven upper end for the worst pair of secrets, in the unit of the budget.
     beyond : float or None
-        Where a pure loss is above epsilon: the delta at which epsilon is kept all the same, if
-        that is soon computed. Counted distributions have values that one secret alone was seen
-        with.
+        Where a pure loss is above epsilon, the delta with which epsilon is kept nevertheless, if
+        it is quick to compute. (Counted distributions have values that occur with one secret only.)
     """
 
     columns: tuple[Name, ...]
