@@ -448,7 +448,7 @@ def test_what_is_beyond_the_allowed_line_and_no_finding_is_said_to_be_within_cha
             == count
         )
         assert ("0.800 (0.00 to 0.00), within chance" in str(found)) == bool(count)
-        assert ("beyond it is within chance" in found._picture().title) == bool(count)
+        assert ("more than that is within chance" in found._picture().title) == bool(count)
     assert "times, within chance" not in str(made({}))
 
 

@@ -167,18 +167,28 @@ def test_tables_have_a_row_for_each_attack_the_smallest_p_first_and_for_each_rea
     assert figures([section.note])[0].endswith("12 14")
 
 
-def test_the_picture_shows_the_surest_finding_else_the_best_attack():
+def test_the_picture_shows_the_attack_of_the_first_lines_with_its_people_and_interval():
     shown = {name: audit._picture() for name, (audit, _) in LINES.items()}
     areas = {name: [bar.share for bar in bars.rows] for name, bars in shown.items()}
     assert areas["nothing"] == [0.5, 0.8, 0.9]
     assert areas["found"] == areas["deaf"] == [0.5, 0.612, 0.9]
     assert areas["blind"] == [0.5, 0.612, 0.612]
+    assert shown["nothing"].rows[1].label == "one inside, on the release"
+    assert shown["nothing"].rows[1].text == "0.800 (0.55 to 0.67)"
+    assert all("(300 people)" in bars.title and "(500)" in bars.title for bars in shown.values())
     assert {bars.limit for bars in shown.values()} == {0.731}
     assert ["within chance" in bars.title for bars in shown.values()] == [True] + [False] * 3
+    likelier = replace(NOTHING, attacks=(attack(p_all=0.3), attack(p_all=0.4, auc=0.9)))
+    assert likelier._picture().rows[1].share == 0.612  # chosen by what is tested, not by its area
     other = replace(NOTHING, control=(attack("raw", secret="M", against="F"),))
     assert len(other._picture().rows) == 2
     known = replace(NOTHING, attacks=(attack(auc_allowed=math.nan),))
     assert known._picture().limit is None
+
+
+def test_no_control_sees_a_breach_where_rows_are_too_few_for_any():
+    assert "so that they can see a breach" in str(NOTHING)
+    assert "but rows are too few to see a breach" in str(DEAF)
 
 
 def test_findings_are_the_attacks_at_the_level_the_surest_first():

@@ -239,7 +239,7 @@ def test_where_nothing_keeps_more_a_plan_says_what_was_tried_and_gives_no_advice
     row = replace(found.trials[0], change=0.95 * found.bare.change)
     for out, told in (
         ((), "Fewer columns, as far as tried, keep no more; curve() tries other budgets."),
-        (("a", "b"), "More is kept, as measured, where you a, or b."),
+        (("a", "b"), "Rows keep more than constants, as measured, if you a, or b."),
     ):
         for rows in ((row,), (replace(row, change=9.0),)):
             assert replace(found, trials=rows, out=out).advice().endswith(told)
@@ -651,6 +651,8 @@ def test_a_refused_setting_is_told_in_its_row(found):
     with pytest.raises(ValueError, match=f"row {k} was refused"):
         told.estimator(k)
     assert f"row {k}, typical rows: refused" in str(told)
+    with pytest.raises(ValueError, match="k is None: this plan proposes no setting"):
+        found.estimator(None)
     with pytest.raises(IndexError, match="is no row of this plan"):
         found.estimator(99)
 

@@ -923,7 +923,7 @@ def test_a_damaged_artifact_is_refused():
 def test_rows_of_one_secret_and_single_rows_are_refused():
     swap = swap_of().fit(TABLE)
     for rows in (TABLE.iloc[:1], TABLE[TABLE["ill"] == "no"]):
-        with pytest.raises(ValueError, match="exchanges people of different secrets"):
+        with pytest.raises(ValueError, match="rows of one secret alone"):
             swap.transform(rows)
 
 

@@ -94,6 +94,10 @@ NO_SECRETS = (
     "a swap exchanges people of different secrets: give the sensitive column, or take "
     "PufferfishMicroaggregator."
 )
+ONE_SECRET = (
+    "X has rows of one secret alone, and a swap exchanges people of different secrets: give rows "
+    "of two or more, or take PufferfishMicroaggregator, which releases single rows."
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ from sklearn_puffer._review.exact_tests import TRAIN, Reader, RowSplit, Secrets
 from sklearn_puffer._review.findings import CONTROL, Audit, Survived, survived
 from sklearn_puffer._review.given import chosen_rows, frame_of, pairs_of, secrets_in
 from sklearn_puffer._review.measured import task_of, together
-from sklearn_puffer._review.readers import Release, attackers_of, fresh, readers_of, seen
+from sklearn_puffer._review.readers import LIST, Release, attackers_of, fresh, readers_of, seen
 from sklearn_puffer._tables import Name, as_pandas, frame_table, is_frame
 from sklearn_puffer._words import listed, quoted, shown
 
@@ -178,7 +178,7 @@ def audit(
         drifted=drift is not None and drift.drifted,
         fitted=_of_fit(estimator, release.table, drift),
         released_by=certificate.released_by,
-        notes=(*release.notes, *_notes(release, estimator)),
+        notes=(*release.notes, *_notes(release, estimator, readers)),
         version=__version__,
         date=utc_now(),
     )
@@ -289,16 +289,21 @@ def _of_fit(estimator: Any, frame: Any, drift: Any) -> bool:
     return bool((np.bincount(assign(frame), minlength=len(of_fit)) == of_fit.to_numpy()).all())
 
 
-def _notes(release: Release, estimator: TableRelease) -> list[str]:
+def _notes(release: Release, estimator: TableRelease, readers: Sequence[Reader]) -> list[str]:
     columns, strata = [*estimator.utility_.index], release.known
+    typical = getattr(estimator.certificate_, "prototypes", None) is not None
+    listed_rows = any(reader.name == LIST for reader in readers)
     unprotected = [name for name in release.released if name not in (*columns, *strata)]
     notes = {
-        f"Attackers did not look at {listed(unprotected)}, which no guarantee covers: they may "
-        "tell everything.": unprotected,
+        f"Attackers did not look at {listed(unprotected)}, which no guarantee covers: values there "
+        "may tell everything.": unprotected,
         f"What {listed(strata)} tell by themselves is taken as known: shifts are from the odds "
         "among rows of equal values.": strata,
         "Rows that readers were judged on were exchanged as a table of their own: readers know "
         "secrets of people of another table.": release.exchanged,
+        "Nobody who holds the list of fitted people was tried: that takes the counts and the "
+        "channel of the fitted estimator itself, and typical rows that are not drawn column by "
+        "column.": (typical and not listed_rows),
         "The estimator has a random_state: who knows it can undo the release, which these "
         "readers do not try.": estimator.random_state is not None,
     }

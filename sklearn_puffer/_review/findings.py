@@ -230,23 +230,25 @@ class Audit(Document):
         return f"{leak} would have been found, and less may be missed"
 
     def _picture(self) -> Bars:
-        """Return what the attack that tells best reaches, beside a guess and the rows as they are.
-
-        Where something was found, that is the surest finding.
-        """
-        best = max(self.attacks, key=lambda attack: attack.auc)
-        attack = self.findings[0].attack if self.findings else best
+        """Return the area of the surest attack beside a guess and the rows as they are."""
+        attack = self._surest()
+        assert attack is not None
         same = [other.auc for other in self.control if _pair(other) == _pair(attack)]
-        rows = [("a guess", 0.5), ("the best attack on the release", attack.auc)]
-        rows += [("the best attack on the rows as they are", max(same))] if same else []
-        told = f"How well attackers tell {shown(attack.sensitive)} {shown(attack.secret)} from "
-        told += f"{shown(attack.against)}: area under the ROC curve"
-        limit = None  # where known columns tell by themselves
-        if not math.isnan(attack.auc_allowed):
-            limit = attack.auc_allowed
-            told += f"; the line is what the guarantee allows, {limit:.3f}"
-            told += ", and beyond it is within chance" * (attack.auc > limit and not self.findings)
-        return Bars(told, [Bar(name, area, f"{area:.3f}") for name, area in rows], limit)
+        rows = [Bar("a guess", 0.5, "0.500")]
+        rows += [Bar(f"{attack.view}, on the release", attack.auc, _area(attack))]
+        if same:
+            rows += [Bar("models of the rows as they are", max(same), f"{max(same):.3f}")]
+        secrets = f"{shown(attack.secret)} ({attack.n} people) from {shown(attack.against)}"
+        told = (
+            f"How well attackers tell {shown(attack.sensitive)} {secrets} ({attack.n_against}): "
+            "area under the ROC curve"
+        )
+        if math.isnan(attack.auc_allowed):  # as where known columns tell by themselves
+            return Bars(told, rows)
+        told += f"; the line is what the guarantee allows, {attack.auc_allowed:.3f}"
+        if _chance(attack, attack.auc > attack.auc_allowed):
+            told += "; more than that is within chance here"
+        return Bars(told, rows, attack.auc_allowed)
 
     def _page(self) -> Page:
         return Page(self._headline(), self._lines(), self._sections())
@@ -281,9 +283,8 @@ class Audit(Document):
         best = self._surest()
         if best is None:
             return []
-        chance = _chance(best, best.log_odds > best.allowed)
         return [
-            f"Nearest to its limit: {best.view} ({best.attacker}) claims {_about(best)}{chance}; "
+            f"Nearest to its limit: {best.view} ({best.attacker}) claims {_about(best)}; "
             f"allowed are {self._limit(best)}."
         ]
 
@@ -315,7 +316,8 @@ class Audit(Document):
             )
         control = (
             "Control: from the rows AS THEY ARE, not released, fresh models tell more than is "
-            "allowed, so that they can see a breach."
+            f"allowed, {'so that they can' if self._sees() else 'but rows are too few to'} see a "
+            "breach."
         )
         if not self.caught:
             control = (
@@ -390,14 +392,13 @@ def _attacks_section(title: str, attacks: Sequence[Attack]) -> Section:
 
 def _words(attack: Attack) -> dict[str, str]:
     """Return what tables for people say of an attack, by the heads of their columns."""
-    auc = f"{attack.auc:.3f} ({attack.auc_low:.2f} to {attack.auc_high:.2f})"
     covered = not math.isnan(attack.allowed)
     names = {name: shown(getattr(attack, name)) for name in ("attacker", "secret", "against")}
     return {
         "reader": attack.view,
         **names,
         "rows": f"{attack.n} + {attack.n_against}",
-        "AUC": auc + _chance(attack, attack.auc > attack.auc_allowed),
+        "AUC": _area(attack) + _chance(attack, attack.auc > attack.auc_allowed),
         "allowed AUC": "-" if math.isnan(attack.auc_allowed) else f"{attack.auc_allowed:.3f}",
         "odds shifted": _shift(attack) + _chance(attack, attack.log_odds > attack.allowed),
         "interval": _ends(attack),
@@ -419,8 +420,18 @@ def _about(attack: Attack) -> str:
     """Return what a reader claims, and how far odds are from the base odds."""
     return (
         f"{shown(attack.sensitive)} = {shown(attack.secret)} against {shown(attack.against)}: odds "
-        f"shifted {_shift(attack)} ({_ends(attack)})"
+        f"shifted {shift_of(attack)}"
     )
+
+
+def shift_of(attack: Attack) -> str:
+    """Return how far odds are from the base odds, the interval, and whether chance explains it."""
+    beyond = _chance(attack, attack.log_odds > attack.allowed)
+    return f"{_shift(attack)} ({_ends(attack)}){beyond}"
+
+
+def _area(attack: Attack) -> str:
+    return f"{attack.auc:.3f} ({attack.auc_low:.2f} to {attack.auc_high:.2f})"
 
 
 def _shift(attack: Attack) -> str:

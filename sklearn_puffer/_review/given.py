@@ -151,6 +151,8 @@ def _fact(table: Table, name: Name, use: str, kind: str, *, named: bool) -> Colu
     if kind in ("number", "whole number") and hardly_repeats(n, len(values)):
         remark = "hardly repeats: noise needs bins"
     suits = kind not in _NEVER and (named or kind not in _IF_NAMED)
+    if kind in _IF_NAMED and named:
+        remark = ""
     return ColumnFacts(name, "release" if suits else "leave out", kind, n, values.n_missing, remark)
 
 

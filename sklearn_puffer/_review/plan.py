@@ -299,7 +299,7 @@ class Plan(Document):
         IndexError
             If there is no such row.
         ValueError
-            If it was refused.
+            If it was refused, or k is None, as ``proposed`` is where no setting is.
         """
         row = self._row(k)
         if row.estimator is None:
@@ -317,7 +317,12 @@ class Plan(Document):
             f"{'' if math.isnan(row.task) else task}{attack if row.attack else ''}"
         )
 
-    def _row(self, k: int) -> Candidate:
+    def _row(self, k: int | None) -> Candidate:
+        if k is None:
+            raise ValueError(
+                "k is None: this plan proposes no setting; see its advice(), and choose a row of "
+                "its .table yourself, such as k=0."
+            )
         if check_count(k, "k", minimum=0) >= len(self.trials):
             raise IndexError(
                 f"k={quoted(k)} is no row of this plan, which has {len(self.trials)}; look at "
@@ -343,7 +348,7 @@ class Plan(Document):
             return f"No setting could be measured: {'; '.join(reasons) or 'there is none'}."
         more = "Fewer columns, as far as tried, keep no more; curve() tries other budgets."
         if self.out:
-            more = f"More is kept, as measured, where you {', or '.join(self.out)}."
+            more = f"Rows keep more than constants, as measured, if you {', or '.join(self.out)}."
         if self.proposed is None:
             return (
                 "No setting keeps both the guarantee and the rows, as nothing but constants would "
@@ -454,7 +459,7 @@ class Plan(Document):
         raw = f" Of the rows as they are, the best attack found reaches AUC {self.raw.attack}."
         how = f"fitted to {self.n_fitted:,} rows and measured on {self.n_held:,} others"
         if self.measurer is not None and (folds := len(self.measurer.parts.folds)):
-            how = f"measured on all {self.n_held:,} rows, each {folds}th by a fit of the others"
+            how = f"measured on all {self.n_held:,} rows in {folds} parts, each by a fit of others"
         return f"Settings were {how}, split by seed {self.seed}.{raw if self.raw.attack else ''}"
 
     def _readers(self) -> list[str]:

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from scipy.special import expit, logit
-
 from sklearn_puffer._base import check_choice
 from sklearn_puffer._certificates import Certificate, UncertifiedError
 from sklearn_puffer._documents import (
@@ -32,7 +30,7 @@ from sklearn_puffer._documents import (
 from sklearn_puffer._ledgers import Ledger, PersonLedger
 from sklearn_puffer._release import TableRelease, Terms, left_open, not_promised
 from sklearn_puffer._review.findings import INTERNAL as OF_THE_AUDIT
-from sklearn_puffer._review.findings import Audit
+from sklearn_puffer._review.findings import Audit, shift_of
 from sklearn_puffer._review.plan import INTERNAL as OF_THE_PLAN
 from sklearn_puffer._review.plan import Plan
 from sklearn_puffer._rows import UNCOVERED
@@ -458,12 +456,12 @@ class _Rows(_Settings):
         found = [] if self.audit is None else [self.audit._page().headline]
         calm = self.audit is not None and self.audit.caught and not self.audit.findings
         said, promises = certificate._lines(), certificate._promises()
-        rare, use, verdict = self._rarest(), self._of_use(), self._verdict()
+        use, verdict = self._of_use(), self._verdict()
         return Report(
             kind="internal",
             holds=certificate.holds,
             verdict="; ".join(verdict),
-            lines=(*found, *order, *self.guarantee(), *rare, *use, OF_RAW_ROWS),
+            lines=(*found, *order, *self.guarantee(), *use, OF_RAW_ROWS),
             front=(self._figures(), *self._conditions()),
             sections=(
                 self.columns(),
@@ -539,22 +537,6 @@ class _Rows(_Settings):
         told = f"Single values of {names} keep no more than a constant in their place would."
         return [told] if worse else []
 
-    def _rarest(self) -> list[str]:
-        """Return what becomes of the share of the rarest secret; not where readers know a part."""
-        certificate, attacks = self.certificate, () if self.audit is None else self.audit.control
-        joined = getattr(getattr(certificate, "prototypes", None), "joined", ())
-        known = self.known != [] or joined or certificate.groups is not None
-        if not (certificate.holds and attacks and self.bounds_odds) or known or self.apart:
-            return []
-        shares = [attack.n / (attack.n + attack.n_against) for attack in attacks]
-        share, rare = min(zip(shares, attacks, strict=True), key=lambda pair: pair[0])
-        most = percent_at_most(float(expit(logit(share) + certificate.epsilon)))
-        return [
-            f"In this table {100.0 * share:.2g} % of those with {shown(rare.sensitive)} "
-            f"{shown(rare.secret)} or {shown(rare.against)} have {shown(rare.secret)} (as "
-            f"audited): that chance becomes at most {most}."
-        ]
-
     def _conditions(self) -> list[Section]:
         """Return what the guarantee takes for granted, and what it leaves open, a line each."""
         certificate = self.certificate
@@ -624,17 +606,16 @@ class _Rows(_Settings):
         return Section("At a glance", cells=cells, picture=picture)
 
     def _attack(self) -> tuple[str, str]:
-        """Return by how much the best reader shifted odds at least, and what stands beside it."""
+        """Return how far the best reader shifted odds, and what stands beside it."""
         audit, attack = self.audit, None if self.audit is None else self.audit._surest()
         if audit is None or attack is None:
             return "none tried", "an audit (audit=) measures it"
+        if not (audit._sees() or audit.findings):
+            return "none could be found", "by attackers as weak, or rows as few; audit more rows"
         allowed = f"{audit._limit(attack)} allowed"
         if not self.bounds_odds:
             allowed = f"allowed: {self.certificate.notion.budget_name()}"
-        chance = ", beyond it within chance" * (attack.low > attack.allowed and not audit.findings)
-        least = times(attack.low, at_least=True) if attack.low > 0.0 else "no shift"
-        beside = f"{attack.view}: least shift of odds, by its 95 % interval"
-        return least, f"{beside}; {allowed}{chance}"
+        return shift_of(attack), f"{attack.view}: shift of odds, with its 95 % interval; {allowed}"
 
     def _task(self) -> tuple[str, str]:
         """Return how well a model of released rows does, beside one of true rows."""

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from sklearn_puffer._base import Array, FloatArray, IntArray
 from sklearn_puffer._certificates import OverspentError
-from sklearn_puffer._codes import NO_SECRETS, Secret
+from sklearn_puffer._codes import NO_SECRETS, ONE_SECRET, Secret
 from sklearn_puffer._documents import digest
 from sklearn_puffer._engines import CHANGED, LazyTable, lazy_table, plans, row_ids
 from sklearn_puffer._noise import Choices, Stream
@@ -447,7 +447,7 @@ class EngineRows:
         people = np.zeros((len(strata), len(self._exchange.secret.labels)), dtype=np.int64)
         people[row, secret] = n
         if (people.sum(axis=0) > 0).sum() < 2:
-            raise ValueError(NO_SECRETS)
+            raise ValueError(ONE_SECRET)
         return strata.tolist(), people, [int(each.sum()) for each in (n, *halves)]
 
     @cached_property
