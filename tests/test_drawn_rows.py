@@ -75,6 +75,33 @@ def test_every_bin_has_as_many_rows_of_the_whole_table_as_asked_for(seed, min_si
         assert len(sizes) <= MOST_BINS + 1
 
 
+@given(st.lists(st.integers(0, 9), min_size=12, max_size=60), st.integers(1, 12))
+def test_a_bin_ends_at_the_first_value_with_which_it_has_enough_rows(numbers, min_size):
+    numbers = [*map(float, numbers)]
+    [bins] = learnt_bins(sample_rows(columns_of(pd.DataFrame({"x": numbers}))), min_size).values()
+    found, inside = [[]], 0
+    for number in sorted({*numbers}):
+        if inside >= max(min_size, len(numbers) / MOST_BINS):
+            found, inside = [*found, []], 0
+        found[-1].append(number)
+        inside += numbers.count(number)
+    if len(found) > 1 and inside < min_size:
+        found[-2:] = [found[-2] + found[-1]]
+    assert bins.edges.tolist() == [each[-1] for each in found[:-1]]
+
+
+@pytest.mark.parametrize("n_gaps", [1, 9, 10])
+def test_few_rows_that_lack_a_number_are_in_the_bin_of_the_median_and_many_by_themselves(n_gaps):
+    numbers = np.append(np.arange(100.0), np.full(n_gaps, np.nan))
+    columns = columns_of(pd.DataFrame({"x": numbers}))
+    [bins] = learnt_bins(sample_rows(columns), MIN_SIZE).values()
+    places = bins.places(columns["x"])
+    alone = n_gaps == MIN_SIZE
+    assert (places[100:] == (places[99] + 1 if alone else places[49])).all()
+    assert len(bins.values) == 10 + alone
+    assert bins.values.data[:10].tolist() == [10.0 * k + 4.0 for k in range(10)]  # without gaps
+
+
 def test_a_column_that_is_missing_as_a_whole_has_one_bin():
     table = table_of().assign(age=np.nan)
     codes = np.zeros(len(table), dtype=int)
@@ -257,7 +284,7 @@ def test_the_figure_of_a_fitted_row_is_that_of_its_formula(seed):
     counts = rng.integers(1, 30, size=(2, 2))
     channel = rng.dirichlet(np.ones(2), size=2)
     sizes = counts.sum(axis=1)
-    assert fitted_row_loss(counts, sizes, channel) == pytest.approx(
+    assert fitted_row_loss(counts, sizes, channel, 1) == pytest.approx(
         claim(counts, sizes, sizes, channel), abs=1e-12
     )
 
@@ -322,7 +349,7 @@ def test_the_figure_of_several_columns_is_that_of_its_formula():
 
 def test_a_secret_that_no_row_of_a_cell_has_leaves_the_figure_finite():
     counts, channel = np.array([[30, 0], [10, 20]]), np.array([[0.5, 0.5], [0.5, 0.5]])
-    assert 0.0 < fitted_row_loss(counts, counts.sum(axis=1), channel) < 0.2
+    assert 0.0 < fitted_row_loss(counts, counts.sum(axis=1), channel, 1) < 0.2
 
 
 def test_drawn_columns_come_back_from_json():

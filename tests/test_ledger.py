@@ -1,5 +1,6 @@
 """The ledger: what it counts, what it refuses, and what killed processes leave behind."""
 
+import inspect
 import math
 import os
 import pickle
@@ -15,7 +16,7 @@ import pandas as pd
 import pytest
 from children import processes
 
-from sklearn_puffer import Ledger, LedgerError, OverspentError, PufferfishNoiser
+from sklearn_puffer import Ledger, LedgerError, OverspentError, PersonLedger, PufferfishNoiser
 from sklearn_puffer._certificates import Precisions, Refused
 from sklearn_puffer._ledgers import store
 from sklearn_puffer._ledgers.ledger import Entry
@@ -49,6 +50,12 @@ def test_as_many_releases_as_were_planned_are_allowed_and_no_more(ledger):
     with pytest.raises(OverspentError, match=r"left are 0 release.* or {'age': 0, 'pay': 0} by"):
         ledger.spend()
     assert ledger.left().releases == 0
+
+
+@pytest.mark.parametrize("kind", [Ledger, PersonLedger])
+def test_a_ledger_waits_a_minute_for_others_unless_it_is_told_another_time(kind):
+    ways = (kind, kind.create, kind.open)
+    assert {inspect.signature(way).parameters["timeout"].default for way in ways} == {60.0}
 
 
 def test_a_refused_spend_changes_nothing(ledger, path):

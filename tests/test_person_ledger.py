@@ -281,6 +281,15 @@ def test_a_row_that_changed_is_refused_and_comes_back_with_its_old_value(ledger,
     assert ledger.left(1003).releases == 1
 
 
+@pytest.mark.parametrize("n_persons", [1, 2])
+def test_each_of_few_persons_is_known_to_have_changed(ledger, noiser, table, n_persons):
+    few = table[:n_persons]
+    ledger.transform(noiser, few, row_id="client")
+    for row in range(n_persons):
+        with pytest.raises(OverspentError, match=f"of {n_persons} row.*, 1 changed since"):
+            ledger.transform(noiser, changed(table, [row])[:n_persons], row_id="client")
+
+
 def test_a_changed_row_is_one_more_release_and_changed_back_the_same(counting, noiser, table):
     first = counting.transform(noiser, table, row_id="client")
     counting.transform(noiser, changed(table, [3]), row_id="client")

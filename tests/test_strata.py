@@ -341,6 +341,20 @@ def test_strata_are_found_whatever_the_order_of_their_columns_values():
     assert told == [x if x in set(combos) else None for x in zip(*every.tolist(), strict=True)]
 
 
+@pytest.mark.parametrize("other", [{"town": "z"}, {"age": 99}])
+def test_another_known_value_in_the_place_of_one_is_another_fit(other):
+    """Codes and channels are the same, and a key must not draw alike for other values."""
+    [(name, value)] = other.items()
+    table = TABLE.assign(age=TABLE["age"] % 2)
+    prints = {
+        fitted(
+            X, sensitive="ill", known=name, public="place", n_prototypes=2
+        ).certificate_.fingerprint
+        for X in (table, table.assign(**{name: table[name].replace(table[name].max(), value)}))
+    }
+    assert len(prints) == 2
+
+
 # ------------------------------------------------------------------------------------ how often
 
 

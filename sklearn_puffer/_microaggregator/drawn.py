@@ -242,7 +242,7 @@ class DrawnCounts:
 
 
 def fitted_row_loss(
-    counts: IntArray, sizes: IntArray, channel: FloatArray, n_columns: int = 1
+    counts: IntArray, sizes: IntArray, channel: FloatArray, n_columns: int
 ) -> float:
     """Return what drawn columns of a fitted row may lose besides; see the module.
 
@@ -256,13 +256,13 @@ def fitted_row_loss(
         All rows, at least two of each prototype.
     channel : ndarray of shape (n_prototypes, n_prototypes)
         K, with rows that sum to 1.
-    n_columns : int, default=1
+    n_columns : int
         How many columns are looked at together.
 
     Examples
     --------
     >>> counts = np.array([[20, 10], [10, 20]])
-    >>> round(fitted_row_loss(counts, np.array([30, 30]), np.eye(2)), 3)
+    >>> round(fitted_row_loss(counts, np.array([30, 30]), np.eye(2), n_columns=1), 3)
     0.098
     >>> round(fitted_row_loss(counts, np.array([30, 30]), np.eye(2), n_columns=5), 3)
     0.47
