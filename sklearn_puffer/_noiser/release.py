@@ -156,7 +156,7 @@ def as_certified(release: ColumnRelease, scale: float, grid: float) -> ColumnRel
 
 def finer_steps(release: ColumnRelease, grid: float) -> int:
     """Return how many steps of a finer grid make one step of the release; 1 without a grid."""
-    return round(release.grid / grid) if release.noise is not None and grid > 0.0 else 1
+    return round(release.grid / grid) if grid > 0.0 else 1
 
 
 def _lies_on(column: Column, grid: float) -> bool:
