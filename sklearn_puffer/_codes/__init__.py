@@ -19,14 +19,7 @@ from sklearn_puffer._codes.identifiers import (
     way_of_text,
 )
 from sklearn_puffer._codes.intervals import bins_of, edges_of, in_intervals, in_intervals_of
-from sklearn_puffer._codes.secrets import (
-    NO_SECRETS,
-    ONE_SECRET,
-    Coarse,
-    SecretRule,
-    distances_of,
-    merges_of,
-)
+from sklearn_puffer._codes.secrets import NO_SECRETS, Coarse, SecretRule, distances_of, merges_of
 from sklearn_puffer._codes.selection import (
     LARGEST_SINGLE,
     MOST_SECRETS,

@@ -94,10 +94,6 @@ NO_SECRETS = (
     "a swap exchanges people of different secrets: give the sensitive column, or take "
     "PufferfishMicroaggregator."
 )
-ONE_SECRET = (
-    "X has rows of one secret alone, and a swap exchanges people of different secrets: give rows "
-    "of two or more, or take PufferfishMicroaggregator, which releases single rows."
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,6 +156,15 @@ class SecretRule:
             If a column is missing values, or does not hold numbers where it is read in bins.
         """
         return combined([self._one(name, columns[name]) for name in self.names])
+
+    def check_several(self, codes: Array) -> None:
+        """Refuse rows of one secret: nobody could exchange them."""
+        if len(np.unique(codes)) < 2:
+            raise ValueError(
+                "X has rows of one secret alone, and a swap exchanges people of different secrets: "
+                "give rows of two or more, or take PufferfishMicroaggregator, which releases "
+                "single rows."
+            )
 
     def _one(self, name: Name, values: Values) -> tuple[Secret, int]:
         if name in self.edges:

@@ -23,7 +23,7 @@ from sklearn_puffer._certificates import (
     changes_of,
     measured_utility,
 )
-from sklearn_puffer._codes import ONE_SECRET, Coarse, Column, SecretRule
+from sklearn_puffer._codes import Coarse, Column, SecretRule
 from sklearn_puffer._documents import Fields, digest, plain_tree, read_tree
 from sklearn_puffer._losses import Exchange, together
 from sklearn_puffer._numerics import combinations_of
@@ -322,8 +322,7 @@ class RowExchange(Mechanism):
             If ``draw.by`` has released some of these people before.
         """
         rows = self.whole(table, draw.secrets)
-        if (rows.codes == rows.codes[0]).all():
-            raise ValueError(ONE_SECRET)
+        self.secret.check_several(rows.codes)
         lots = Lots(rows, draw.keyed, draw.entropy)
         with once(draw.by, rows.marks, lots.mark, by_ids=bool(self.ids)):
             solved = self.solved(rows, lots.order)

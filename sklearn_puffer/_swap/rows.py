@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from sklearn_puffer._base import Array, FloatArray, IntArray
 from sklearn_puffer._certificates import OverspentError
-from sklearn_puffer._codes import NO_SECRETS, ONE_SECRET, Secret
+from sklearn_puffer._codes import NO_SECRETS, Secret
 from sklearn_puffer._documents import digest
 from sklearn_puffer._engines import CHANGED, LazyTable, lazy_table, plans, row_ids
 from sklearn_puffer._noise import Choices, Stream
@@ -443,11 +443,10 @@ class EngineRows:
             self._exchange.check_alone(counted.distinct, counted.rows)
         sums = [self._added["first"], self._added["second"]]
         stratum, secret, n, *halves = plans.summed(rows, self._by, sums).values()
+        self._exchange.secret.check_several(secret)
         strata, row = np.unique(stratum, return_inverse=True)
         people = np.zeros((len(strata), len(self._exchange.secret.labels)), dtype=np.int64)
         people[row, secret] = n
-        if (people.sum(axis=0) > 0).sum() < 2:
-            raise ValueError(ONE_SECRET)
         return strata.tolist(), people, [int(each.sum()) for each in (n, *halves)]
 
     @cached_property
