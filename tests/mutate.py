@@ -51,9 +51,9 @@ TESTS = {
     "_losses.prototype_losses": "prototype_losses least_change",
     "_strategies.transport": "transport float_masses calibration strategies category_kernel",
     "_strategies.coupling_bounds": (
-        "calibration bounds category_kernel strategies mixture_bounds known_values"
+        "guesses calibration bounds category_kernel strategies mixture_bounds known_values"
     ),
-    "_strategies.mixture_bounds": "mixture_bounds paper_003 known_values",
+    "_strategies.mixture_bounds": "guesses mixture_bounds paper_003 known_values",
     "_sets.worst_case": "confidence category_sets category_kernel known_values robustness evidence",
     "_sets.laminar": "category_lines confidence category_sets category_kernel",
     "calibration": "calibration strategies known_values bounds category_kernel",
@@ -76,7 +76,7 @@ TESTS = {
     "_ledgers.ledger": "ledger ledger_faults person_ledger",
     "_release.keyed_rows": "person_ledger keyed ledger_faults lazy_release",
     "_sums.losses": "sums paper_001 queries",
-    "_sums.gaussian": "queries_gaussian closed_forms users",
+    "_sums.gaussian": "gaussian_pairs queries_gaussian closed_forms users",
     "_descent.guarantee": "sgd certified certificate_text",
     "iteration": "iteration sgd",
     "_displacements": "iteration sgd",
