@@ -5,6 +5,7 @@ The tables lie in a folder beside the checkout. ``SKLEARN_PUFFER_TABLES`` names 
 """
 
 import contextlib
+import gc
 import importlib
 import os
 import sys
@@ -61,7 +62,11 @@ def pytest_cmdline_main(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session):
-    """Let each worker compile its share of the test files first, which the others then read."""
+    """Let each worker compile its share of the test files first, which the others then read.
+
+    Tests are collected for good: no garbage is looked for among them, now or later.
+    """
+    gc.disable()
     worker, here = os.environ.get("PYTEST_XDIST_WORKER"), Path(__file__).parent
     is_whole = here in (Path(argument).resolve() for argument in session.config.args)
     if worker is None or not is_whole or sys.dont_write_bytecode:
@@ -70,6 +75,11 @@ def pytest_collection(session):
     for path in sorted(here.glob("test_*.py"))[int(worker.removeprefix("gw")) :: n_workers]:
         with contextlib.suppress(Exception, pytest.skip.Exception):  # told where it is collected
             importlib.import_module(path.stem)
+
+
+def pytest_collection_finish(session):
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_configure(config):
@@ -120,7 +130,7 @@ def quick_attackers():
         yield
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def table():
     """Read a public table by the name of its file, without the ending."""
 

@@ -149,20 +149,29 @@ def swap_of(rows, public):
     return PufferfishSwap(sensitive="sex", public=public, ids="client").fit(rows)
 
 
+@pytest.fixture(scope="module")
+def adult(table):
+    rows = table("adult", keep_default_na=False, nrows=5000).drop(columns=["income", "fnlwgt"])
+    return rows.assign(client=range(5000))
+
+
+@pytest.fixture(scope="module")
+def planned(adult):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return plan(adult[:1200], "sex", n_prototypes=8, n_bins=5, public=["age", "education"])
+
+
 @pytest.mark.tables
 @pytest.mark.parametrize("fitted", [noise_of, typical_rows_of, swap_of])
 def test_a_real_release_is_decided_on_one_screen_and_printed_on_few_pages(
-    browser, table, tmp_path, fitted
+    browser, adult, planned, tmp_path, fitted
 ):
-    adult = table("adult", keep_default_na=False).drop(columns=["income", "fnlwgt"])
-    adult["client"] = range(len(adult))
-    public = ["age", "education"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        noiser = fitted(adult[:3000], public)
-        audited = adult[:3000] if fitted is swap_of else adult[3000:5000]
+        noiser = fitted(adult[:3000], ["age", "education"])
+        audited = adult[:3000] if fitted is swap_of else adult[3000:]
         found = audit(noiser, audited, task="hours-per-week")
-        planned = plan(adult[:1200], "sex", n_prototypes=8, n_bins=5, public=public)
     for kind, most in (("internal", 4), ("external", 1)):
         path = tmp_path / f"{kind}.html"
         report(noiser, found, planned, kind, name="Adult", by="A. Clerk").save(path)
