@@ -487,8 +487,6 @@ def _slopes(sigma: Exact, m_rows: Exact, n_rows: Exact) -> Exact:
 def _root_of_squares(vector: Exact) -> float:
     """Return the l2 norm, rounded up."""
     square = sum((value * value for value in vector), Fraction(0))
-    if square == 0:
-        return 0.0
     # sqrt(n/d) = sqrt(n d 4^s) / (d 2^s), where s makes the root an integer of at least 60 bits
     product = square.numerator * square.denominator
     shift = max(60 - product.bit_length() // 2, 0)

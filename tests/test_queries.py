@@ -390,6 +390,13 @@ def test_a_class_may_be_told_from_another_from_a_prior_and_from_all():
     assert true == pytest.approx(0.4, rel=1e-8)
 
 
+def test_a_user_who_always_reports_0_is_answered_for_whatever_values_have_no_mass():
+    users = [User(Discrete([0.0, 0.1], [1.0, 0.0]))]
+    with pytest.warns(UserWarning, match="no noise is needed"):
+        query = PufferfishSum().fit(users)
+    assert query.theta_ == query.release([0.0]).value == 0.0
+
+
 @pytest.mark.parametrize("alternatives", ["all", {"a": "b", "b": "a"}])
 def test_no_report_that_an_alternative_has_is_refused(alternatives):
     table = pd.DataFrame({"who": list("aaabb"), "x": [0, 1, 1, 5, 6]})

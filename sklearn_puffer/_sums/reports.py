@@ -226,9 +226,7 @@ def _on_steps(
             f"step={step!r} is too fine: sums of these reports lie up to {made.reach:.3g} steps "
             f"from 0, and {_MOST:.3g} is the limit; pass a coarser step."
         )
-    if made.reach == 0.0 and any(
-        prior.atoms.any() for user in users for prior in distributions(user)
-    ):
+    if made.reach == 0.0 and any(made.possible(user).any() for user in users):
         raise ValueError(
             f"step={step!r} is too coarse: every report rounds to 0; pass a finer step, or None."
         )
@@ -426,19 +424,23 @@ class Reporters:
         A report with mass under a protected alternative is never refused: the refusal would tell
         which of the two distributions it is from.
         """
+        return self._steps_of(self.possible(user))
+
+    def possible(self, user: User) -> FloatArray:
+        """Return the values that a user may report, before they are rounded to steps."""
         if self.crossed:
             return self._of_all_classes
         priors = distributions(user)
-        possible = list(map(with_mass, priors if self.secrets == "distribution" else priors[:1]))
+        values = list(map(with_mass, priors if self.secrets == "distribution" else priors[:1]))
         if self.secrets.startswith("value"):  # a declared value needs no mass
-            possible.append(user.protected)
-        return self._steps_of(np.concatenate(possible))
+            values.append(user.protected)
+        return np.concatenate(values)
 
     @cached_property
-    def _of_all_classes(self) -> IntArray:
-        """The reports, in steps, that have mass in any class."""
+    def _of_all_classes(self) -> FloatArray:
+        """The values that have mass in any class."""
         priors = [prior for user in self.users for prior in distributions(user)]
-        return self._steps_of(np.concatenate(list(map(with_mass, priors))))
+        return np.unique(np.concatenate(list(map(with_mass, priors))))
 
     @property
     def deviation(self) -> float:
