@@ -334,6 +334,13 @@ def test_a_file_whose_digest_fits_nonsense_is_refused_at_once(kind, path, noiser
             use()
 
 
+def test_a_spend_is_synced_to_the_disk_and_cells_are_checked(ledger):
+    asked = {"synchronous": 3, "fullfsync": 1, "trusted_schema": 0, "cell_size_check": 1}
+    for way in (ledger._read, ledger._change):
+        found = way(lambda sheet: [sheet._run(f"PRAGMA {name}").fetchone()[0] for name in asked])
+        assert dict(zip(asked, found, strict=True)) == asked
+
+
 def test_a_later_version_is_named(ledger, kind, noiser, path):
     forge(path, lambda record: record.update(schema="sklearn_puffer.ledger/9"))
     with pytest.raises(LedgerError, match=r"was written as 'sklearn_puffer\.ledger/9'.* open it"):
