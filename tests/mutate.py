@@ -77,7 +77,7 @@ TESTS = {
     "_release.keyed_rows": "person_ledger keyed ledger_faults lazy_release",
     "_sums.losses": "sums paper_001 queries",
     "_sums.gaussian": "gaussian_pairs queries_gaussian closed_forms users",
-    "_descent.guarantee": "sgd certified certificate_text",
+    "_descent.guarantee": "descent_losses sgd certified certificate_text",
     "iteration": "iteration sgd",
     "_displacements": "iteration sgd",
     "closed_forms": "closed_forms",

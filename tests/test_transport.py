@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sklearn_puffer._strategies import couplings, monotone, transport
+from sklearn_puffer._strategies import couplings, ground_cost, monotone, transport
 from sklearn_puffer.couplings import w_infinity
-from sklearn_puffer.noise import Laplace
+from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
 from sklearn_puffer.priors import Discrete, PriorPair
 
 counts = st.lists(st.integers(0, 50), min_size=1, max_size=8).filter(any)
@@ -178,3 +178,13 @@ def test_a_coupling_of_one_atom_is_the_product():
     p, q = Discrete([[2, 2]], [1.0]), Discrete([[0, 1], [1, 0], [3, 3]], [0.25, 0.25, 0.5])
     (plans,) = couplings([PriorPair(p, q)], Laplace((1.0, 1.0)))
     assert plans.masses.tolist() == [1, 1, 2]
+
+
+def test_the_ground_cost_is_the_loss_of_a_shift_or_its_renyi_divergence():
+    shifts, scales = np.array([[3.0, 4.0], [0.0, 0.5]]), (1.5, 0.5)
+    parts = shifts / scales
+    assert ground_cost(Laplace(scales), shifts) == pytest.approx(parts.sum(axis=1), rel=1e-12)
+    squares = (parts**2).sum(axis=1)
+    assert ground_cost(Gaussian(scales), shifts) == pytest.approx(squares, rel=1e-12)
+    areas = 2.0 * np.arcsinh(parts / 2.0).sum(axis=1)
+    assert ground_cost(Cauchy(scales), shifts) == pytest.approx(areas, rel=1e-12)
