@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import linprog
 
-from sklearn_puffer._microaggregator.program import ONE, Bounded, ChannelProblem, SecretCounts
+from sklearn_puffer._microaggregator.program import ONE, ChannelProblem, SecretCounts, SecretMasses
 from sklearn_puffer._noise import WHOLE, IntegerRows
 
 GOLDEN = json.loads(Path(__file__).with_name("golden_microaggregation.json").read_text("utf-8"))
@@ -26,7 +26,7 @@ def problem_of(instance, error=0.05):
     boxes = group.boxes(error) if error else group.as_counted()
     distances = np.array(instance["distances"])
     return ChannelProblem(
-        [Bounded(boxes, group.pairs)], group.sizes, distances, instance["epsilon"]
+        [SecretMasses(boxes, group.pairs)], group.sizes, distances, instance["epsilon"]
     )
 
 

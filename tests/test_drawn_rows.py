@@ -14,7 +14,7 @@ from scipy.stats import chisquare
 from sklearn_puffer._microaggregator.coordinates import sample_rows
 from sklearn_puffer._microaggregator.drawn import (
     MOST_BINS,
-    DrawnCounts,
+    BinCounts,
     fitted_row_loss,
     learnt_bins,
 )
@@ -49,7 +49,7 @@ def columns_of(X):
 def learnt(X, codes, min_size=MIN_SIZE):
     columns = columns_of(X)
     bins = learnt_bins(sample_rows(columns), min_size)
-    counts = DrawnCounts(bins, int(codes.max()) + 1)
+    counts = BinCounts(bins, int(codes.max()) + 1)
     half = len(X) // 2
     for rows in (np.arange(half), np.arange(half, len(X))):
         counts.add({name: values.taken(rows) for name, values in columns.items()}, codes[rows])
@@ -68,7 +68,7 @@ def test_every_bin_has_as_many_rows_of_the_whole_table_as_asked_for(seed, min_si
     columns = columns_of(X)
     bins = learnt_bins(sample_rows(columns), min_size)
     for name, of_column in bins.items():
-        places = of_column.places(columns[name])
+        places = of_column.codes(columns[name])
         sizes = np.bincount(places, minlength=len(of_column.values))
         assert len(sizes) == len(of_column.values)
         assert sizes.min() >= min_size, name
@@ -116,7 +116,7 @@ def test_the_median_of_a_bin_is_released_in_the_type_of_the_column():
     bins, drawn = learnt(X, codes)
     out = released(X, drawn, codes)
     assert out.dtypes.equals(X.dtypes)
-    places = bins["pay"].places(columns_of(X)["pay"])
+    places = bins["pay"].codes(columns_of(X)["pay"])
     for place in range(len(bins["pay"].values)):
         inside = np.sort(X["pay"][places == place])
         assert drawn.values["pay"].data[place] == inside[(len(inside) - 1) // 2]
@@ -149,7 +149,7 @@ def test_counts_are_those_of_the_rows_of_each_cell():
     bins, drawn = learnt(X, codes)
     columns = columns_of(X)
     for name, counts in drawn.counts.items():
-        places = bins[name].places(columns[name])
+        places = bins[name].codes(columns[name])
         expected = pd.crosstab(codes, places).reindex(columns=range(counts.shape[1]), fill_value=0)
         assert counts.tolist() == expected.to_numpy().tolist()
 

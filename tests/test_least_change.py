@@ -21,7 +21,7 @@ from prototype_oracle import (
 
 from sklearn_puffer._losses import MassBoxes, prototype_losses
 from sklearn_puffer._microaggregator import program
-from sklearn_puffer._microaggregator.program import Bounded, ChannelProblem, least_change
+from sklearn_puffer._microaggregator.program import ChannelProblem, SecretMasses, least_change
 from sklearn_puffer._noise import WHOLE
 
 
@@ -79,7 +79,7 @@ def test_more_budget_costs_no_more(seed):
 def test_prototypes_that_tell_little_are_not_moved():
     group = counted([[52, 48], [48, 52]])
     problem = ChannelProblem(
-        [Bounded(group.as_counted(), group.pairs)], group.sizes, 1.0 - np.eye(2), epsilon=1.0
+        [SecretMasses(group.as_counted(), group.pairs)], group.sizes, 1.0 - np.eye(2), epsilon=1.0
     )
     assert (dense(least_change(problem)) == np.eye(2)).all()
 
@@ -87,7 +87,7 @@ def test_prototypes_that_tell_little_are_not_moved():
 def test_a_single_prototype_is_released():
     group = counted([[9, 3]])
     problem = ChannelProblem(
-        [Bounded(group.boxes(0.05), group.pairs)], group.sizes, np.zeros((1, 1)), epsilon=0.1
+        [SecretMasses(group.boxes(0.05), group.pairs)], group.sizes, np.zeros((1, 1)), epsilon=0.1
     )
     assert dense(least_change(problem)).tolist() == [[1.0]]
 
@@ -100,7 +100,7 @@ def test_without_secrets_nothing_moves():
 def test_prototypes_of_no_distance_cost_nothing():
     group = counted([[9, 3], [3, 9]])
     problem = ChannelProblem(
-        [Bounded(group.boxes(0.05), group.pairs)], group.sizes, np.zeros((2, 2)), epsilon=0.1
+        [SecretMasses(group.boxes(0.05), group.pairs)], group.sizes, np.zeros((2, 2)), epsilon=0.1
     )
     assert problem.loss(least_change(problem)) <= 0.1
 
@@ -113,14 +113,14 @@ def test_budgets_of_any_size_are_kept(epsilon):
 
 def test_a_budget_below_rounding_is_refused():
     problem = random_problem(np.random.default_rng(1), 4, 3, epsilon=1e-17)
-    with pytest.raises(ValueError, match="epsilon=1e-17 is smaller than what rounding leaves"):
+    with pytest.raises(ValueError, match="epsilon=1e-17 is smaller than the rounding error"):
         least_change(problem)
 
 
 def test_a_secret_that_hardly_anybody_has_leaves_a_channel():
     group = counted([[400, 1], [300, 0], [200, 2]])
     problem = ChannelProblem(
-        [Bounded(group.boxes(0.05), group.pairs)], group.sizes, 1.0 - np.eye(3), epsilon=0.5
+        [SecretMasses(group.boxes(0.05), group.pairs)], group.sizes, 1.0 - np.eye(3), epsilon=0.5
     )
     rows = least_change(problem)
     assert problem.loss(rows) <= 0.5
@@ -136,7 +136,7 @@ def test_only_protected_pairs_bind():
 
     def cost(pairs):
         group = counted(counts, pairs)
-        bounded = [Bounded(group.as_counted(), group.pairs)]
+        bounded = [SecretMasses(group.as_counted(), group.pairs)]
         problem = ChannelProblem(bounded, group.sizes, distances, epsilon=0.5)
         channel = dense(least_change(problem))
         return problem.cost(channel), odds(counts, channel, list(combinations(range(3), 2)))
@@ -151,7 +151,7 @@ def test_only_protected_pairs_bind():
 def two_columns(second, epsilon=0.6):
     """Return the problem of one sensitive column, and of another one besides."""
     groups = [counted([[60, 20], [40, 40], [20, 60]]), counted(second)]
-    bounded = [Bounded(group.boxes(0.025), group.pairs) for group in groups]
+    bounded = [SecretMasses(group.boxes(0.025), group.pairs) for group in groups]
     distances = np.abs(np.subtract.outer(range(3), range(3))).astype(float)
     problems = [
         ChannelProblem(each, groups[0].sizes, distances, epsilon)
@@ -177,7 +177,7 @@ def test_joined_labels_are_further_constraints_beside_the_unconditional_ones():
     distances = np.abs(np.subtract.outer(range(3), range(3))).astype(float)
 
     def solved(some):
-        bounded = [Bounded(group.boxes(0.05 / len(some)), group.pairs) for group in some]
+        bounded = [SecretMasses(group.boxes(0.05 / len(some)), group.pairs) for group in some]
         problem = ChannelProblem(bounded, groups[0].sizes, distances, epsilon=0.9)
         return problem, least_change(problem)
 
@@ -191,7 +191,7 @@ def test_joined_labels_are_further_constraints_beside_the_unconditional_ones():
 def test_a_label_may_be_in_some_prototypes_only():
     everybody = counted([[60, 20], [40, 40], [20, 60]])
     labelled = counted([[30, 10], [0, 0], [10, 20]])
-    bounded = [Bounded(group.boxes(0.025), group.pairs) for group in (everybody, labelled)]
+    bounded = [SecretMasses(group.boxes(0.025), group.pairs) for group in (everybody, labelled)]
     problem = ChannelProblem(bounded, everybody.sizes, 1.0 - np.eye(3), epsilon=0.5)
     assert problem.loss(least_change(problem)) <= 0.5
 
@@ -328,7 +328,7 @@ def with_known_shares(problem):
     """Return the problem with people's secrets known in all, and bounds within prototypes."""
     (boxes, pairs), *_ = problem.bounded
     low = (boxes.share_low + boxes.share_high) // 2
-    known = Bounded(MassBoxes(boxes.low, boxes.high, low, low), pairs)
+    known = SecretMasses(MassBoxes(boxes.low, boxes.high, low, low), pairs)
     return ChannelProblem([known], problem.sizes, problem.distances, problem.epsilon)
 
 

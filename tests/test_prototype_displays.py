@@ -4,11 +4,12 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from matplotlib.figure import Figure
 
 from sklearn_puffer import PufferfishMicroaggregator, PufferfishRelease
-from sklearn_puffer.displays import PrototypeDisplay, PrototypesTriedDisplay
+from sklearn_puffer.displays import PrototypeDisplay, PrototypesTriedDisplay, ReleaseDisplay
 
 BITS = np.random.default_rng(5)
 N = 1_500
@@ -76,6 +77,33 @@ def test_the_change_is_drawn_over_the_numbers_that_were_tried():
     )
 
 
+def test_typical_rows_of_a_copy_and_of_a_lazy_table_are_drawn_as_those_of_the_fit():
+    options = {"sensitive": "loan", "n_prototypes": 2, "level": None}
+    X = TABLE.loc[:299, ["loan", "cars"]]
+    rows = PufferfishMicroaggregator(**options).fit(X)
+    copy = pickle.loads(pickle.dumps(rows))
+    lazy = PufferfishMicroaggregator(**options).fit(pl.from_pandas(X).lazy())
+    sizes = np.bincount(rows.labels_)
+    for fitted in (rows, copy, lazy):
+        display = PrototypeDisplay.from_microaggregator(fitted, ax=axes())
+        assert display.sizes.tolist() == sizes.tolist()
+
+
+def test_typical_rows_are_drawn_as_large_as_the_weights_of_their_rows():
+    X = np.repeat([[0.0], [1.0]], 100, axis=0)
+    secrets, weights = np.tile([0, 1], 100), np.repeat([3, 1], 100)
+    rows = PufferfishMicroaggregator(level=None).fit(
+        X, sensitive_features=secrets, sample_weight=weights
+    )
+    display = PrototypeDisplay.from_microaggregator(rows, ax=axes())
+    assert display.sizes.tolist() == [300, 100]
+
+
+def test_a_release_of_typical_rows_has_no_column_of_noise_to_draw(rows):
+    with pytest.raises(TypeError, match="must release noise, got PufferfishMicroaggregator"):
+        ReleaseDisplay.from_noiser(rows, TABLE, column="cars", ax=axes())
+
+
 @pytest.mark.parametrize("kind", [PrototypeDisplay, PrototypesTriedDisplay])
 def test_what_is_no_fitted_microaggregator_is_refused(kind):
     with pytest.raises(TypeError, match="must be a fitted PufferfishMicroaggregator"):
@@ -99,7 +127,7 @@ def test_the_change_over_epsilon_is_that_of_fits_with_other_budgets(y):
     assert drawn.changes.tolist() == display.changes.tolist()
 
 
-def test_budgets_without_a_program_to_solve_anew_are_refused(rows):
+def test_budgets_without_a_program_to_solve_again_are_refused(rows):
     read = PufferfishRelease.from_json(rows.to_json())
     with pytest.raises(TypeError, match=r"fitted without known columns.*plan\(table"):
         PrototypesTriedDisplay.from_microaggregator(read, over="epsilon", ax=axes())

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from sklearn_puffer import PufferfishMicroaggregator
 from sklearn_puffer._microaggregator.coordinates import Coordinates, sample_rows
-from sklearn_puffer._microaggregator.prototypes import Changes, Prototypes, with_scores
+from sklearn_puffer._microaggregator.prototypes import MeanDistances, Prototypes, with_scores
 from sklearn_puffer._microaggregator.release import read, written
 from sklearn_puffer._tables import frame_table
 
@@ -43,7 +43,7 @@ def codes_of(prototypes, X):
 
 
 def without_scores(table, space):
-    return Coordinates(space.axes).of(table)
+    return Coordinates(space.axes).read(table).dense()
 
 
 @pytest.mark.parametrize("kind", ["classes", "booleans", "whole", "numbers"])
@@ -62,8 +62,8 @@ def test_a_score_is_the_standardised_line_of_a_regression(kind):
     model.fit(points, rarest)
     heights = points @ model.coef_.ravel() + model.intercept_
     expected = 2.0 * np.clip((heights - heights.mean()) / heights.std(), -4.0, 4.0)
-    assert np.allclose(space.of(table)[:, 4], expected, atol=1e-2)
-    assert np.corrcoef(space.of(table)[:, 4], expected)[0, 1] > 0.99999
+    assert np.allclose(space.read(table).dense()[:, 4], expected, atol=1e-2)
+    assert np.corrcoef(space.read(table).dense()[:, 4], expected)[0, 1] > 0.99999
 
 
 def test_each_class_but_the_most_frequent_has_a_score():
@@ -72,7 +72,7 @@ def test_each_class_but_the_most_frequent_has_a_score():
     table, _, space = learnt(X, y)
     assert len(space.scores) == 3
     most = max(set(y), key=list(y).count)
-    scores = space.of(table)[:, 4:7]
+    scores = space.read(table).dense()[:, 4:7]
     for name in set(y) - {most}:
         assert max(np.corrcoef(column, y == name)[0, 1] for column in scores.T) > 0.4
 
@@ -121,7 +121,7 @@ def test_scores_are_clipped_at_four_weights():
     X, y = table_of()
     _, _, space = learnt(X, y, weight=0.5)
     far = X.assign(b=1e6)
-    assert np.abs(space.of(frame_table(far))[:, 4]).max() <= 2.0
+    assert np.abs(space.read(frame_table(far)).dense()[:, 4]).max() <= 2.0
 
 
 @pytest.mark.parametrize("y", ["yes", 1.5, None])
@@ -158,7 +158,7 @@ def test_mean_changes_leave_scores_out():
     X, y = table_of()
     prototypes = prototypes_of(X, y)
     rows = prototypes.coordinates.read(frame_table(X))
-    changes, codes = Changes(prototypes), prototypes.assign(rows)
+    changes, codes = MeanDistances(prototypes), prototypes.assign(rows)
     changes.add(rows.points(slice(0, len(rows))), codes)
     points = without_scores(frame_table(X), prototypes.coordinates)
     places = Coordinates(prototypes.coordinates.axes).rows(prototypes.rows).dense()
@@ -172,7 +172,7 @@ def test_mean_changes_leave_scores_out():
     )
     apart = [[np.abs(heights[codes == a] - place).mean() for place in own] for a in range(len(own))]
     assert np.allclose(changes.scores(), apart, atol=1e-12)
-    plain = Changes(prototypes_of(X, None))
+    plain = MeanDistances(prototypes_of(X, None))
     assert not plain.scores().any()
 
 
@@ -184,8 +184,8 @@ def test_the_channel_keeps_what_a_label_makes_of_rows(monkeypatch):
     )
     y = b + 0.1 * rng.normal(size=900) > 0.5
     moved = []
-    for own in (Changes.scores, lambda changes: np.zeros_like(changes.mean())):
-        monkeypatch.setattr(Changes, "scores", own)
+    for own in (MeanDistances.scores, lambda changes: np.zeros_like(changes.mean())):
+        monkeypatch.setattr(MeanDistances, "scores", own)
         rows = PufferfishMicroaggregator(0.3, sensitive="ill", n_prototypes=12).fit(X, y)
         codes, channel = rows.labels_, rows.channel_.toarray()
         heights = (rows.prototypes_["b"] > 0.5).to_numpy()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sklearn_puffer._microaggregator import coordinates
 from sklearn_puffer._microaggregator.coordinates import Coordinates, sample_rows
-from sklearn_puffer._microaggregator.prototypes import Changes, Prototypes
+from sklearn_puffer._microaggregator.prototypes import MeanDistances, Prototypes
 from sklearn_puffer._microaggregator.release import read, written
 from sklearn_puffer._tables import array_table, first_values, frame_table
 
@@ -220,7 +220,7 @@ def test_numbers_are_standardised_and_categories_are_halves():
     X = table_of()[["age", "pay", "job", "vip"]]
     table = frame_table(X)
     space = Coordinates.learnt(sample_rows(values_of(table)))
-    found = space.of(table)
+    found = space.read(table).dense()
     ages, pays = X["age"].to_numpy(float), X["pay"].to_numpy(float)
     numbers = [(column - column.mean()) / column.std() for column in (ages, pays)]
     jobs = [X["job"] == job for job in sorted(set(X["job"]))]
@@ -233,7 +233,7 @@ def test_a_unit_of_distance_takes_the_place_of_the_standard_deviation():
     X = pd.DataFrame({"age": np.arange(40), "job": ["a", "b"] * 20})
     table = frame_table(X)
     space = Coordinates.learnt(sample_rows(values_of(table)), {"age": 10.0, "job": 4.0})
-    found = space.of(table)
+    found = space.read(table).dense()
     assert np.allclose(np.diff(found[:, 0]), 0.1, atol=1e-4)
     assert np.abs(found[1, 1:] - found[0, 1:]).sum() == 0.25
 
@@ -259,7 +259,7 @@ def test_numbers_are_clipped_at_six_standard_deviations_and_none_is_too_far():
     x = np.random.default_rng(0).normal(size=(500, 1))
     _, prototypes = learnt(x, 4)
     far = array_table(np.array([[1e308], [-1e308], [30.0], [np.finfo(float).max]]))
-    points = prototypes.coordinates.of(far)
+    points = prototypes.coordinates.read(far).dense()
     assert np.abs(points).max() == 6.0
     assert (codes_of(prototypes, far) == np.array([3, 0, 3, 3])).all()
 
@@ -269,7 +269,7 @@ def test_a_constant_column_has_coordinates():
     X[:, 1] = np.nan
     table, prototypes = learnt(X, 4)
     assert len(prototypes) == 1
-    assert np.isfinite(prototypes.coordinates.of(table)).all()
+    assert np.isfinite(prototypes.coordinates.read(table).dense()).all()
     assert np.array_equal(released(prototypes, table), X, equal_nan=True)
 
 
@@ -340,7 +340,7 @@ def test_rare_categories_share_a_coordinate():
     jobs = np.array([f"job {k:03}" for k in range(400)])[rng.integers(400, size=4000)]
     X = pd.DataFrame({"job": jobs, "x": rng.normal(size=4000)})
     table, prototypes = learnt(X)
-    assert prototypes.coordinates.of(table).shape == (4000, 1 + 150 + 1)
+    assert prototypes.coordinates.read(table).dense().shape == (4000, 1 + 150 + 1)
     assert prototypes.coordinates.read(table).unseen() == {}
 
 
@@ -360,7 +360,7 @@ def test_the_nearest_typical_row_is_found_and_the_first_of_several(seed, n_proto
     places = prototypes.coordinates.rows(prototypes.rows).dense()
     expected = [
         min(range(len(places)), key=lambda k, p=p: (distance(p, places[k]), k))
-        for p in prototypes.coordinates.of(other)
+        for p in prototypes.coordinates.read(other).dense()
     ]
     assert codes_of(prototypes, other).tolist() == expected
 
@@ -381,28 +381,27 @@ def test_mean_changes_are_those_of_all_pairs_of_rows_and_typical_rows(seed):
     X = table_of(60, seed)
     table, prototypes = learnt(X, 6, 3)
     codes = codes_of(prototypes, table)
-    rows, changes = prototypes.coordinates.read(table), Changes(prototypes)
+    rows, changes = prototypes.coordinates.read(table), MeanDistances(prototypes)
     half = len(codes) // 2
     for block in (slice(0, half), slice(half, len(codes))):
         changes.add(rows.points(block), codes[block])
-    points = prototypes.coordinates.of(table)
+    points = prototypes.coordinates.read(table).dense()
     places = prototypes.coordinates.rows(prototypes.rows).dense()
     expected = [
         [np.abs(points[codes == a] - place).sum(axis=1).mean() for place in places]
         for a in range(len(prototypes))
     ]
     assert np.allclose(changes.mean(), expected, atol=1e-12)
-    assert changes.sizes.tolist() == np.bincount(codes).tolist()
 
 
 def test_shares_of_unchanged_values_are_counted_by_column():
     X = table_of()
     table, prototypes = learnt(X)
     codes = codes_of(prototypes, table)
-    rows, changes = prototypes.coordinates.read(table), Changes(prototypes)
+    rows, changes = prototypes.coordinates.read(table), MeanDistances(prototypes)
     changes.add(rows.points(slice(0, len(codes))), codes)
     out = released(prototypes, table)
-    shares = changes.sizes / len(codes)
+    shares = np.bincount(codes) / len(codes)
     for name, share in changes.unchanged().items():
         same = (X[name] == out[name]).fillna(False) | (X[name].isna() & out[name].isna())
         assert shares @ np.diag(share) == pytest.approx(same.mean(), abs=1e-12), name
@@ -414,7 +413,7 @@ def test_sums_of_changes_depend_neither_on_the_order_of_rows_nor_on_blocks():
     turned = frame_table(X[::-1])
     found = []
     for each, cut in ((table, 500), (turned, 123)):
-        rows, changes = prototypes.coordinates.read(each), Changes(prototypes)
+        rows, changes = prototypes.coordinates.read(each), MeanDistances(prototypes)
         for block in (slice(0, cut), slice(cut, 500)):
             if block.start < block.stop:
                 changes.add(rows.points(block), prototypes.nearest(rows.points(block)))
@@ -429,7 +428,7 @@ def test_weights_count_in_changes_as_rows_do():
     every = frame_table(X.loc[X.index.repeat(weights)])
     found = []
     for each, weighed in ((table, weights), (every, None)):
-        rows, changes = prototypes.coordinates.read(each), Changes(prototypes)
+        rows, changes = prototypes.coordinates.read(each), MeanDistances(prototypes)
         changes.add(rows.points(slice(0, len(rows))), prototypes.assign(rows), weighed)
         found.append(changes.mean())
     assert np.array_equal(*found)

@@ -1,4 +1,4 @@
-"""Numbers of typical rows that are tried: the channels, losses and changes of each."""
+"""The numbers of typical rows that `fit` tries, and the channel of least change for each."""
 
 from __future__ import annotations
 
@@ -12,78 +12,87 @@ from joblib import Parallel, delayed
 
 from sklearn_puffer._base import FloatArray, IntArray, counted
 from sklearn_puffer._microaggregator.certificate import as_matrix
-from sklearn_puffer._microaggregator.coordinates import Points, Sample
-from sklearn_puffer._microaggregator.drawn import DrawnCounts, learnt_bins
+from sklearn_puffer._microaggregator.coordinates import EncodedRows, Sample
+from sklearn_puffer._microaggregator.drawn import BinCounts, learnt_bins
 from sklearn_puffer._microaggregator.program import (
-    Bounded,
     ChannelProblem,
     SecretCounts,
+    SecretMasses,
     Tally,
     least_change,
     whole_rows,
 )
-from sklearn_puffer._microaggregator.prototypes import Changes, Prototypes
+from sklearn_puffer._microaggregator.prototypes import MeanDistances, Prototypes
 from sklearn_puffer._microaggregator.reading import Batch, Settings, TableRead
 from sklearn_puffer._noise import IntegerRows
 from sklearn_puffer._tables import Name
 
 CANDIDATES = (8, 30, 60, 100)
-"""Numbers of prototypes that "auto" tries, ascending, as long as what is minimised falls."""
+"""Numbers of prototypes that "auto" tries, ascending, until the objective rises."""
 
 
 class Candidate:
-    """One number of prototypes, and what is counted of all rows, which are added."""
+    """Some prototypes, and the counts of all rows, whose prototypes are ``codes``."""
 
-    def __init__(self, settings: Settings, read: TableRead, prototypes: Prototypes) -> None:
-        self.prototypes, self.read = prototypes, read
-        groups = [(len(secret.labels), used, pairs) for secret, used, pairs in read.groups]
-        self.sizes = [int(each.max()) + 1 for each in (read.batch.joined, *read.batch.named)]
-        n = len(prototypes)
-        self.tallies = [Tally(groups, n, read.n_strata * size) for size in self.sizes]
+    def __init__(
+        self,
+        settings: Settings,
+        read: TableRead,
+        prototypes: Prototypes,
+        batch: Batch,
+        codes: IntArray,
+    ) -> None:
+        self.prototypes, self.read, self.codes = prototypes, read, codes
+        self.sizes = [int(each.max()) + 1 for each in (read.batch.joined, *read.batch.label_codes)]
+        labels = zip(self.sizes, (batch.joined, *batch.label_codes), strict=True)
+        n, n_strata, groups = len(prototypes), read.n_strata, read.groups
+        self.tallies = [
+            Tally(
+                groups,
+                batch.secrets,
+                (batch.strata * size + of_row, codes),
+                batch.weights,
+                (n_strata * size, n),
+            )
+            for size, of_row in labels
+        ]
         self.drawn = None
         if settings.values == "drawn":
-            self.drawn = DrawnCounts(learnt_bins(read.sample, settings.min_size), n)
-        self.codes: IntArray = np.zeros(0, dtype=np.intp)
-
-    def add(self, batch: Batch, codes: IntArray) -> None:
-        """Add some rows, and their prototypes."""
-        labels = [batch.joined, *batch.named]
-        for tally, size, each in zip(self.tallies, self.sizes, labels, strict=True):
-            tally.add(batch.secrets, codes, batch.strata * size + each, batch.weights)
-        if self.drawn is not None:
+            self.drawn = BinCounts(learnt_bins(read.sample, settings.min_size), n)
             self.drawn.add(batch.columns, codes, batch.weights)
-        self.codes = codes
 
     def counts(self, stratum: int) -> list[SecretCounts]:
         """Return the counts of each sensitive column in a stratum."""
-        return self.labelled(stratum, 0, together=True)[0]
+        size = self.sizes[0]
+        return self.tallies[0].of(slice(stratum * size, (stratum + 1) * size))
 
-    def labelled(
-        self, stratum: int, which: int, *, together: bool = False
-    ) -> list[list[SecretCounts]]:
-        """Return the counts of a stratum by label: of the joined ones, or of others."""
+    def counts_by_label(self, stratum: int, which: int) -> list[list[SecretCounts]]:
+        """Return the counts in a stratum for each joined label (0), or of the k-th label column."""
         size = self.sizes[which]
-        start, width = stratum * size, size if together else 1
-        steps = range(start, start + size, width)
-        return [self.tallies[which].of(slice(first, first + width)) for first in steps]
+        cells = range(stratum * size, (stratum + 1) * size)
+        return [self.tallies[which].of(slice(cell, cell + 1)) for cell in cells]
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """One stratum: its counts, and the channel of least change.
+class StratumChannel:
+    """The counts of one stratum, and its channel of least change.
 
     Attributes
     ----------
-    there : ndarray of int of shape (n,)
-        The prototypes that its rows have.
+    present : ndarray of int of shape (n,)
+        The prototypes of which the stratum has rows.
     groups, joined : list of SecretCounts
-        Of these prototypes, for each sensitive column; and of each joined label that occurs.
+        The counts in these prototypes, for each sensitive column; and for each joined label that
+        occurs.
     shares : ndarray of shape (n_prototypes,)
-    problem, channel : ChannelProblem, IntegerRows, or None
-        Between these prototypes; None where the rows are too few for a program.
+        The share of each prototype among the rows of the stratum.
+    problem : ChannelProblem or None
+        The program between these prototypes; None where the stratum has too few rows.
+    channel : IntegerRows or None
+        Its solution.
     """
 
-    there: IntArray
+    present: IntArray
     groups: list[SecretCounts]
     joined: list[SecretCounts]
     shares: FloatArray
@@ -92,35 +101,34 @@ class Part:
 
     @property
     def total(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return int(self.groups[0].sizes.sum())
 
     def matrix(self, constant: FloatArray) -> FloatArray:
-        """Return K between all prototypes; rows of no channel are released in constant shares."""
+        """Return K between all prototypes; a stratum without a channel has the ``constant`` one."""
         if self.channel is None:
             return np.broadcast_to(constant, (len(constant), len(constant)))
         matrix = np.tile(self.shares, (len(constant), 1))
-        matrix[np.ix_(self.there, self.there)] = as_matrix(self.channel).toarray()
+        matrix[np.ix_(self.present, self.present)] = as_matrix(self.channel).toarray()
         return matrix
 
-    def with_others(self, group: SecretCounts) -> tuple[IntegerRows, SecretCounts]:
-        """Return the channel and counts with one more prototype, for all that no row has.
+    def with_absent_prototypes(self, group: SecretCounts) -> tuple[IntegerRows, SecretCounts]:
+        """Return channel and counts with one more prototype, for all absent ones together.
 
-        Their rows are released in the stratum's shares, so that they are one; new rows may have
-        them.
+        New rows may have an absent prototype. Its row of the channel is the stratum's shares.
         """
         assert self.channel is not None
-        if len(self.there) == len(self.shares):
+        if len(self.present) == len(self.shares):
             return self.channel, group
-        rows = _RowList()
-        rows.channel(self.channel, np.arange(len(self.there)))
-        rows.constant(self.shares[self.there])
+        rows = _ChannelBuilder()
+        rows.channel(self.channel, np.arange(len(self.present)))
+        rows.constant(self.shares[self.present])
         counts, sizes = np.pad(group.counts, ((0, 1), (0, 0))), np.append(group.sizes, 0)
         return rows.stacked(len(sizes)), SecretCounts(counts, sizes, group.pairs)
 
     @cached_property
-    def tells_nothing(self) -> bool:
-        """Whether the channel leaves hardly more than a constant, and typical rows alone do."""
+    def is_nearly_constant(self) -> bool:
+        """Whether the channel changes as much as a constant one, and typical rows alone less."""
         if self.problem is None or self.channel is None:
             return True
         n, cost = self.problem.n, self.problem.cost
@@ -129,56 +137,59 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
-class Anew:
-    """The program between the prototypes that were taken, to be solved for other budgets.
+class BudgetCurve:
+    """The change under the channel of least change, as a function of the budget.
 
     Attributes
     ----------
     problem : ChannelProblem
-    moves : ndarray of shape (n, n)
-        The change of all columns, in standard deviations, where rows of a are released as b.
+    distances : ndarray of shape (n, n)
+        The change of all columns, in standard deviations, of rows of a that are released as b,
+        without the scores of labels.
     n_columns : int
     """
 
     problem: ChannelProblem
-    moves: FloatArray
+    distances: FloatArray
     n_columns: int
 
     def change(self, epsilon: float) -> float:
-        """Return the change a column under the channel of least change within a budget."""
+        """Return the mean change of a column for a budget."""
         problem = replace(self.problem, epsilon=epsilon)
         channel = as_matrix(least_change(problem)).toarray()
-        return replace(problem, distances=self.moves).cost(channel) / self.n_columns
+        return replace(problem, distances=self.distances).cost(channel) / self.n_columns
 
 
 @dataclass(frozen=True, eq=False)
-class Tried:
-    """Prototypes, and the channels of least change between them, one a stratum.
+class SolvedCandidate:
+    """Prototypes, and the channel of least change between them for each stratum.
 
     Attributes
     ----------
     candidate : Candidate
-    parts : list of Part
+    parts : list of StratumChannel
     sample_codes : ndarray of int
         The prototype of each sampled row.
     error : float or None
-        Of the set of each stratum, sensitive column and joined label; None: as counted.
+        Error of the confidence set of each stratum, sensitive column and joined label; None takes
+        masses as counted.
     change, grouping : float
-        The change a column, in standard deviations; and if every row became its own typical row.
+        The mean change of a column, in standard deviations; and if every row became its own typical
+        row.
     objective : float
-        What is minimised: the change, and where there are labels that of their scores as well.
-    anew : Anew or None
-        The program, to be solved for other budgets; None with known columns, where there are many.
+        What is minimised: the change, plus that of the scores of labels.
+    budget_curve : BudgetCurve or None
+        None with known columns, where each stratum has a program.
     """
 
     candidate: Candidate
-    parts: list[Part]
+    parts: list[StratumChannel]
     sample_codes: IntArray
     error: float | None
     change: float
     grouping: float
     objective: float
-    anew: Anew | None
+    budget_curve: BudgetCurve | None
 
     @property
     def prototypes(self) -> Prototypes:
@@ -187,7 +198,7 @@ class Tried:
 
     @property
     def n_columns(self) -> int:
-        """How many columns are released as typical ones."""
+        """The number of public columns."""
         return len(self.prototypes.rows)
 
     @cached_property
@@ -197,13 +208,13 @@ class Tried:
         return np.asarray(sum(part.shares * (part.total / total) for part in self.parts))
 
     def flows(self) -> Iterator[FloatArray]:
-        """Yield for each stratum the shares of all rows that are of a and released as b."""
+        """Yield for each stratum the share of all rows that are of a and are released as b."""
         total = sum(part.total for part in self.parts)
         for part in self.parts:
             yield (part.total / total * part.shares)[:, None] * part.matrix(self.shares)
 
     def expected(self, sample: Sample) -> tuple[dict[Name, float], ...]:
-        """Return the change of each column, that by typical rows alone, and what is unchanged."""
+        """Return by column the change, that of typical rows alone, and the unchanged share."""
         axes = self.prototypes.coordinates.axes
         sums = np.zeros((len(axes), 3))
         changes = _changes(self.prototypes, sample, self.sample_codes, self.parts)
@@ -222,47 +233,47 @@ class Tried:
         return first, second, third
 
     def released_by(self) -> tuple[IntegerRows, IntArray]:
-        """Return the channels of all strata as rows of one, and which of them are whose.
+        """Return the channels of all strata stacked, and which row each prototype of each has.
 
-        The rows of a stratum are those of its prototypes, and one for others: its shares. The last
-        row is the constant one.
+        Prototypes that are absent in a stratum have its shares as their row. The last row is the
+        constant channel of the whole table.
         """
-        n, rows = len(self.shares), _RowList()
+        n, rows = len(self.shares), _ChannelBuilder()
         of_strata = np.empty((len(self.parts) + 1, n), dtype=np.int64)
         for k, part in enumerate(self.parts):
             if part.channel is None:
                 of_strata[k] = -1
                 continue
-            if len(part.there) < n:
+            if len(part.present) < n:
                 of_strata[k] = rows.constant(part.shares)
-            of_strata[k, part.there] = rows.channel(part.channel, part.there)
+            of_strata[k, part.present] = rows.channel(part.channel, part.present)
         of_strata[-1] = -1
         of_strata[of_strata < 0] = rows.constant(self.shares)
         return rows.stacked(n), of_strata
 
 
-class _RowList:
-    """Rows of a channel, which are added."""
+class _ChannelBuilder:
+    """A channel, row by row."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[IntArray, IntArray]] = []
 
     def constant(self, shares: FloatArray) -> int:
-        """Add a row of shares, and return its number."""
+        """Append a row of shares, and return its index."""
         targets = np.flatnonzero(shares)
         row = whole_rows(np.tile(shares[targets], (len(targets), 1)))
         self._rows.append((targets[row.targets[: row.starts[1]]], row.shares[: row.starts[1]]))
         return len(self._rows) - 1
 
     def channel(self, rows: IntegerRows, prototypes: IntArray) -> IntArray:
-        """Add a channel between some prototypes, and return the numbers of its rows."""
+        """Append a channel between some prototypes, and return the indices of its rows."""
         first = len(self._rows)
         for start, end in pairwise(rows.starts.tolist()):
             self._rows.append((prototypes[rows.targets[start:end]], rows.shares[start:end]))
         return np.arange(first, len(self._rows))
 
     def stacked(self, n_targets: int) -> IntegerRows:
-        """Return all rows; there are as many as targets, the last of them for nobody."""
+        """Return all rows, padded with copies of the last to at least the number of targets."""
         while len(self._rows) < n_targets:
             self._rows.append(self._rows[-1])
         targets, shares = (np.concatenate(each) for each in zip(*self._rows, strict=True))
@@ -270,43 +281,43 @@ class _RowList:
 
 
 def _changes(
-    prototypes: Prototypes, sample: Sample, codes: IntArray, parts: Sequence[Part]
-) -> Iterator[Changes]:
-    """Yield the changes of each stratum, over its sampled rows.
+    prototypes: Prototypes, sample: Sample, codes: IntArray, parts: Sequence[StratumChannel]
+) -> Iterator[MeanDistances]:
+    """Yield the mean distances of each stratum, over its sampled rows.
 
-    Of a prototype of which no row of the stratum was sampled, over those of all strata.
+    For a prototype of which no row of the stratum was sampled, the rows of all strata count.
     """
     rows = prototypes.coordinates.rows(sample.columns)
     points = rows.points(slice(0, len(rows)))
     for k, part in enumerate(parts):
         own = sample.strata == k
-        lacking = np.setdiff1d(part.there, codes[own])
+        lacking = np.setdiff1d(part.present, codes[own])
         which = np.flatnonzero(own | np.isin(codes, lacking))
-        changes = Changes(prototypes)
-        some = Points(points.numbers[which], [places[which] for places in points.places])
+        changes = MeanDistances(prototypes)
+        some = EncodedRows(points.numbers[which], [each[which] for each in points.indicators])
         changes.add(some, codes[which], sample.weights[which])
         yield changes
 
 
 @dataclass(frozen=True, eq=False)
-class _Posed:
-    """A candidate whose programs are posed, and not solved yet; see `Tried`.
+class _PosedCandidate:
+    """A candidate whose programs are posed, not yet solved; see `SolvedCandidate`.
 
     Attributes
     ----------
     distances, scores : list of ndarray
-        What rows of a change by, and their scores, where they are released as b.
+        For each stratum the mean change of rows of a that are released as b, and of their scores.
     """
 
     candidate: Candidate
-    parts: list[Part]
+    parts: list[StratumChannel]
     sample_codes: IntArray
     error: float | None
     distances: list[FloatArray]
     scores: list[FloatArray]
 
-    def solved(self, channels: Iterator[IntegerRows]) -> Tried:
-        """Return it with the next of the channels for each of its programs."""
+    def solved(self, channels: Iterator[IntegerRows]) -> SolvedCandidate:
+        """Return the candidate with the next of the channels for each of its programs."""
         parts = [p if p.problem is None else replace(p, channel=next(channels)) for p in self.parts]
         total = sum(part.total for part in parts)
         constant = np.asarray(sum(part.shares * part.total for part in parts)) / total
@@ -317,20 +328,20 @@ class _Posed:
             change += weight * float((flows * distances).sum())
             objective += weight * float((flows * (distances + scores)).sum())
             grouping += weight * float(part.shares @ np.diag(distances))
-        told = (change, grouping, objective, self._anew(parts))
-        return Tried(self.candidate, parts, self.sample_codes, self.error, *told)
+        curve = self._budget_curve(parts)
+        return SolvedCandidate(
+            self.candidate, parts, self.sample_codes, self.error, change, grouping, objective, curve
+        )
 
-    def _anew(self, parts: Sequence[Part]) -> Anew | None:
+    def _budget_curve(self, parts: Sequence[StratumChannel]) -> BudgetCurve | None:
         part, read = parts[0], self.candidate.read
         if read.strata is not None or part.problem is None:
             return None
-        moves = self.distances[0][np.ix_(part.there, part.there)]
-        if not self.scores[0].any():
-            moves = part.problem.distances  # the same, kept once
-        return Anew(part.problem, moves, len(read.public))
+        distances = self.distances[0][np.ix_(part.present, part.present)]
+        return BudgetCurve(part.problem, distances, len(read.public))
 
 
-def posed_programs(settings: Settings, candidate: Candidate, error: float) -> _Posed:
+def posed_programs(settings: Settings, candidate: Candidate, error: float) -> _PosedCandidate:
     """Return the programs for the channels of a candidate, whose rows were counted."""
     read, prototypes = candidate.read, candidate.prototypes
     codes = prototypes.assign(prototypes.coordinates.rows(read.sample.columns))
@@ -339,46 +350,46 @@ def posed_programs(settings: Settings, candidate: Candidate, error: float) -> _P
     n_families = sum(len(p.groups) + len(p.joined) for p in parts if p.total >= least)
     share = None if settings.level is None else error / max(n_families, 1)
     changes = list(_changes(prototypes, read.sample, codes, parts))
-    apart, scores = [each.mean() for each in changes], [each.scores() for each in changes]
+    distances, scores = [each.mean() for each in changes], [each.scores() for each in changes]
     epsilon = settings.guarantee.notion.epsilon
     for k, part in enumerate(parts):
         if part.total >= least:
-            inner = (apart[k] + scores[k])[np.ix_(part.there, part.there)]
+            inner = (distances[k] + scores[k])[np.ix_(part.present, part.present)]
             problem = ChannelProblem(_bounded(part, share), part.groups[0].sizes, inner, epsilon)
             parts[k] = replace(part, problem=problem)
-    return _Posed(candidate, parts, codes, share, apart, scores)
+    return _PosedCandidate(candidate, parts, codes, share, distances, scores)
 
 
 def channels_of(problems: Sequence[ChannelProblem], n_jobs: int | None) -> Iterator[IntegerRows]:
-    """Yield the channel of each program, in their order, by so many processes."""
+    """Yield the channel of each program in order, solved by ``n_jobs`` processes."""
     solved = Parallel(n_jobs=n_jobs, return_as="generator")(map(delayed(least_change), problems))
     return counted(solved, "programs", len(problems))
 
 
-def _counted_part(candidate: Candidate, stratum: int, least: int) -> Part:
-    """Return a stratum as it was counted, without a channel yet."""
+def _counted_part(candidate: Candidate, stratum: int, least: int) -> StratumChannel:
+    """Return the counts of a stratum, without a program yet."""
     groups = candidate.counts(stratum)
     sizes = groups[0].sizes
-    there = np.flatnonzero(sizes)
+    present = np.flatnonzero(sizes)
     joined: list[SecretCounts] = []
     if candidate.read.joined and sizes.sum() >= least:
-        labels = candidate.labelled(stratum, 0)
-        joined = [g.some(there) for of in labels for g in of if g.sizes.any()]
-    some = [group.some(there) for group in groups]
-    return Part(there, some, joined, sizes / sizes.sum(), None, None)
+        labels = candidate.counts_by_label(stratum, 0)
+        joined = [g.some(present) for of in labels for g in of if g.sizes.any()]
+    some = [group.some(present) for group in groups]
+    return StratumChannel(present, some, joined, sizes / sizes.sum(), None, None)
 
 
-def _bounded(part: Part, error: float | None) -> list[Bounded]:
-    """Return the masses over which the budget is kept; as counted, of secrets that occur."""
-    each = [*part.groups, *part.joined]
+def _bounded(part: StratumChannel, error: float | None) -> list[SecretMasses]:
+    """Return the sets of masses over which the budget is kept; as counted without an error."""
+    groups = [*part.groups, *part.joined]
     if error is not None:
-        return [Bounded(group.boxes(error), group.pairs) for group in each]
-    there = [group.occurring() for group in each]
-    return [Bounded(group.as_counted(), group.pairs) for group in there if len(group.pairs)]
+        return [SecretMasses(group.boxes(error), group.pairs) for group in groups]
+    occurring = [group.occurring() for group in groups]
+    return [SecretMasses(each.as_counted(), each.pairs) for each in occurring if len(each.pairs)]
 
 
-def numbers_of(settings: Settings, n_rows: int) -> list[int]:
-    """Return the numbers of prototypes that are tried."""
+def prototype_numbers(settings: Settings, n_rows: int) -> list[int]:
+    """Return the numbers of prototypes to try."""
     if settings.n_prototypes is not None:
         return [settings.n_prototypes]
     most = max(n_rows // settings.min_size, 1)

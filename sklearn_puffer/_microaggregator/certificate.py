@@ -1,11 +1,11 @@
-"""What a release of typical rows guarantees, in a sentence for each of two readers, and figures.
+"""The certificate of typical rows: what is guaranteed to each of two readers, and figures.
 
 Figures stand beside the proof: further releases, whole tables, labels, utility. A reader of a whole
-released table, who holds the list of the fitted rows, counts how often every prototype was
-released. That moves what he takes for the channel: he scales the expected flows between prototypes
-until they sum to what he knows and to what he counted (the most probable flows, by iterative
-proportional fitting), and reads the odds of each released prototype off them. How far that goes is
-simulated on drawn tables: a figure, and no proof.
+released table, who holds the list of the fitted rows, counts how often each prototype is released,
+and so knows more than the channel. He scales the expected flows between prototypes until they sum
+to the fitted and the released counts (iterative proportional fitting, the most probable flows), and
+computes the odds at each released prototype from them. How far these go is simulated on drawn
+tables: a figure, not a proof.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from sklearn_puffer._words import listed, times
 MOST_TABLES = 60
 _MOST_ROWS = 2_000_000  # drawn in all tables together
 _LEAST_TABLES = 5
-_MOST_FLOWS = 1 << 21  # of some tables, held at a time
+_MOST_FLOWS = 1 << 21  # in memory at a time
 _MOST_STEPS = 1_000
 _CLOSE = 1e-6
 
 
 @dataclass(frozen=True)
 class PrototypeUtility(ColumnUtility):
-    """How much of a column survives; its change by becoming typical, and by being moved.
+    """How much a column changes, by typical rows and by the channel.
 
     Attributes
     ----------
     grouping, moving : float
-        In standard deviations (without an order a change counts 1): the change if every row became
-        its own typical row, and what the channel adds to it. They sum to ``change_sd``.
+        The change if every row became its own typical row, and what the channel adds to it, in
+        standard deviations (1 for a change of category). They sum to ``change_sd``.
     """
 
     grouping: float
@@ -60,16 +60,16 @@ class PrototypeUtility(ColumnUtility):
 
 @dataclass(frozen=True)
 class StrataFacts:
-    """What known columns part people into, and tell by themselves.
+    """The strata of known columns, and what they tell by themselves.
 
     Attributes
     ----------
     known : tuple of str
     n_strata : int
     constant : float
-        The share of people in strata whose channel leaves hardly more than a constant.
+        The share of people in strata whose channel is hardly better than a constant.
     one_secret, alone, below_ten : float
-        Of people in strata of one secret, of one person, of fewer than ten.
+        The share of people in strata with one secret, with one person, with fewer than ten.
     """
 
     known: tuple[str, ...]
@@ -82,33 +82,33 @@ class StrataFacts:
 
 @dataclass(frozen=True)
 class PrototypeFacts:
-    """What typical rows and the channel between them are, as far as a certificate says it.
+    """Facts about typical rows and channel in a certificate.
 
     Attributes
     ----------
     n_prototypes, smallest : int
-        How many there are, and the fewest fitted rows that became one of them.
+        The number of prototypes, and the fewest fitted rows of one.
     level : float or None
-        Of the set of masses of secrets over which the budget is kept; None: as counted.
+        Confidence level of the set of masses over which the budget is kept; None: as counted.
     grouping, moving : float
-        Of the change a column, in standard deviations: by typical rows, and by the channel.
+        The mean change of a column, in standard deviations: by typical rows, and by the channel.
     counted, table, further : float
-        The loss as counted, at whole tables (simulated), and what ever more releases of a row come
-        up to.
+        The loss as counted, that to readers of a whole table (simulated), and the limit for ever
+        more releases of a row.
     joint : float or None
-        The loss over bounds on joint masses, which holds for new rows whose prototypes are drawn as
-        well; None as counted.
+        The loss over bounds on the joint masses of secrets and prototypes, whose shares may then
+        differ in new rows; None without a level.
     values : {"typical", "drawn"}
     drawn, drawn_row : float or None
-        What one drawn column of a fitted row, and all of them together, may lose besides.
+        Bounds on the extra loss of one drawn column of a fitted row, and of all together.
     joined : tuple of str
         Columns that readers may join later, which the budget covers.
     labels : bool
         Whether a y chose the prototypes.
     beyond : float or None
-        The share of people beyond the budget for who knows their label, as counted.
+        The share of people beyond the budget for readers who know their label, as counted.
     tried : tuple of tuple
-        Numbers of prototypes that were tried, and the change a column with each.
+        Numbers of prototypes that were tried, and the mean change of a column with each.
     strata : StrataFacts or None
         With known columns; all figures are then about the odds within a stratum.
     """
@@ -134,7 +134,7 @@ class PrototypeFacts:
 
 @dataclass(frozen=True)
 class PrototypeCertificate(Certificate):
-    """The certificate of rows that become typical rows: see `Certificate`.
+    """The certificate of typical rows: see `Certificate`.
 
     Attributes
     ----------
@@ -143,12 +143,12 @@ class PrototypeCertificate(Certificate):
     Notes
     -----
     *Formal guarantees.* Where ``holds`` is True: let the shares of secrets in prototypes lie within
-    the simultaneous bounds around their counts, which they do with the level of the set where rows
-    are independent given their public columns, and let prototypes occur as in `fit`. Then nobody
-    who knows all that, the channel and the fitted rows with their secrets, and sees one released
-    row of somebody who was not fitted, moves the odds between two secrets of a listed pair by more
-    than e^epsilon; nor does who holds the list of fitted rows, but not whose is which, and sees one
-    released row of them.
+    the simultaneous bounds around their counts, which has the probability of the level if rows are
+    independent given their public columns, and let prototypes be as frequent as in `fit`. Then a
+    reader who knows all that, the channel and the fitted rows with their secrets, and sees one
+    released row of somebody who was not fitted, shifts the odds between two secrets of a listed
+    pair by a factor of at most e^epsilon. So does a reader who holds the list of fitted rows, but
+    does not know whose they are, and sees one released row of them.
     """
 
     prototypes: PrototypeFacts | None = None
@@ -156,12 +156,12 @@ class PrototypeCertificate(Certificate):
 
     @property
     def facts(self) -> PrototypeFacts:
-        """What typical rows and the channel are."""
+        """The facts about typical rows and channel."""
         assert self.prototypes is not None
         return self.prototypes
 
     def promise(self) -> str:
-        """Return the two guarantees, for their two readers."""
+        """Return the two guarantees."""
         return " ".join(self._promises())
 
     def _promises(self) -> list[str]:
@@ -184,7 +184,7 @@ class PrototypeCertificate(Certificate):
         Raises
         ------
         ValueError
-            Always, with what to compare.
+            Always, saying what to compare instead.
         """
         raise ValueError(
             "a certificate of typical rows holds no distribution of the fitted rows; compare how "
@@ -200,7 +200,7 @@ class PrototypeCertificate(Certificate):
         return {**super().to_dict(), "prototypes": facts}
 
     def _risks(self) -> list[str]:
-        """Return what endangers people most: a second release, and what readers know besides."""
+        """Return the greatest risks: a second release, and further knowledge of readers."""
         facts = self.facts
         other = f" other than {listed(list(facts.joined))}" if facts.joined else ""
         beyond = (
@@ -270,12 +270,12 @@ def _about_strata(strata: StrataFacts) -> str:
 
 
 def _with_labels(facts: PrototypeFacts) -> str:
-    """Return that readers of the whole file were simulated who join labels, too."""
+    """Return words on simulated readers who join labels."""
     return f", with {listed(list(facts.joined))} or without," if facts.joined else ""
 
 
 def _joint(facts: PrototypeFacts) -> str:
-    """Return what is left of the guarantee where prototypes do not occur as in fit."""
+    """Return the guarantee if prototypes are not as frequent as in fit."""
     if facts.joint is None:
         return ""
     return (
@@ -343,7 +343,7 @@ TERMS = Terms(
     "the whole file tells of them was simulated, and is not proven.",
     again="each person's rows once, or alike each time by row_id= and a key",
 )
-"""What a report says of every release of typical rows."""
+"""The terms of every release of typical rows, for a report."""
 
 _AS_COUNTED = (
     "Shares of secrets are taken as counted: sampling error may move the odds of new rows further."
@@ -384,9 +384,9 @@ def as_rows(matrix: FloatArray) -> Any:
 
 
 def further_odds(rows: IntegerRows, boxes: MassBoxes, pairs: Array) -> float:
-    """Return the log odds that ever more releases of one row come up to, over the set.
+    """Return the limit of the log odds for ever more releases of one row, over the set.
 
-    They tell which row of the channel it is; infinite where one secret may be absent there.
+    In the limit they reveal the row of the channel; infinite if a secret may have no mass there.
 
     Examples
     --------
@@ -398,8 +398,8 @@ def further_odds(rows: IntegerRows, boxes: MassBoxes, pairs: Array) -> float:
     channel = as_matrix(rows).toarray()
     kinds = np.unique(channel, axis=0, return_inverse=True)[1].ravel()
     n = rows.n_cells
-    told = IntegerRows(np.arange(n + 1), kinds, np.full(n, WHOLE))
-    return float(prototype_losses(told, boxes, pairs).max())
+    revealed = IntegerRows(np.arange(n + 1), kinds, np.full(n, WHOLE))
+    return float(prototype_losses(revealed, boxes, pairs).max())
 
 
 def odds_of(counts: FloatArray, flows: FloatArray, pairs: Array) -> FloatArray:
@@ -422,9 +422,9 @@ def odds_of(counts: FloatArray, flows: FloatArray, pairs: Array) -> FloatArray:
 def table_loss(
     rows: IntegerRows, sizes: IntArray, groups: Sequence[SecretCounts], most: int = MOST_TABLES
 ) -> float:
-    """Return the largest log odds at a prototype that readers of whole drawn tables reach.
+    """Return the largest log odds at a prototype for readers of whole tables, simulated.
 
-    At most so many tables are drawn, but five at least.
+    At most ``most`` tables are drawn, and at least five.
 
     Examples
     --------
@@ -447,9 +447,10 @@ def table_loss(
 
 
 def _drawn_counts(rows: IntegerRows, sizes: IntArray, number: int) -> FloatArray:
-    """Return how many rows of a drawn table are released as each prototype.
+    """Return how many rows of a simulated table are released as each prototype.
 
-    Of very many rows one in some is drawn. What it is off by grows with the root of their number.
+    Of very many rows a part is drawn, and its deviations are scaled to the standard deviation of
+    all rows.
     """
     few = sizes // -(-sizes.sum() // _MOST_ROWS)
     cells = np.repeat(np.arange(len(few)), few)
@@ -463,7 +464,7 @@ def _drawn_counts(rows: IntegerRows, sizes: IntArray, number: int) -> FloatArray
 
 
 def fitted_flows(flows: FloatArray, rows: IntArray, columns: Array) -> FloatArray:
-    """Return flows scaled until they sum to given rows, and columns of one or more tables.
+    """Return flows scaled until they sum to given rows and columns, of one or more tables.
 
     Parameters
     ----------
@@ -491,30 +492,29 @@ def fitted_flows(flows: FloatArray, rows: IntArray, columns: Array) -> FloatArra
 def share_beyond(
     rows: IntegerRows, labels: Sequence[Sequence[SecretCounts]], epsilon: float
 ) -> float:
-    """Return the share of people whose odds move beyond epsilon for who knows their label.
+    """Return the share of people whose odds shift beyond epsilon for readers who know their label.
 
-    Whoever is beyond in several sensitive columns is counted once.
+    People beyond it in several sensitive columns are counted once.
 
     Parameters
     ----------
     rows : IntegerRows
     labels : sequence of sequence of SecretCounts
-        As counted, of the people of each label, for each sensitive column.
+        Counts of the people of each label, for each sensitive column.
     epsilon : float
     """
     channel = as_matrix(rows).toarray()
     beyond, total = 0.0, 0
     for columns in labels:
-        told = np.zeros(len(channel), dtype=bool)
+        exceeds = np.zeros(len(channel), dtype=bool)
         for group in columns:
-            there = group.counts.sum(axis=0) > 0
-            pairs = group.pairs[there[group.pairs].all(axis=1)]
-            if len(pairs):
-                counts = np.where(there, group.counts, 1.0)
-                told |= odds_of(counts, channel, pairs) > epsilon * (1.0 + 1e-9)
+            occurring = group.occurring()
+            if len(occurring.pairs):
+                counts, pairs = occurring.counts.astype(float), occurring.pairs
+                exceeds |= odds_of(counts, channel, pairs) > epsilon * (1.0 + 1e-9)
         sizes = columns[0].sizes  # the same people in each
         total += int(sizes.sum())
-        beyond += float(sizes @ channel @ told)
+        beyond += float(sizes @ channel @ exceeds)
     return beyond / max(total, 1)
 
 
@@ -522,15 +522,15 @@ def share_beyond(
 
 
 def utilities(sample: Sample, best: Any, mechanism: Any) -> list[PrototypeUtility]:
-    """Return what survives of each column.
+    """Return the utility of each column.
 
-    Typical rows change values by what is expected; drawn ones, and medians of changes, by what was
-    measured of one drawn release of the sampled rows.
+    The change of typical rows is the expected one. That of drawn columns, and medians of changes,
+    are measured on one simulated release of the sampled rows.
 
     Parameters
     ----------
     sample : Sample
-    best : Tried
+    best : SolvedCandidate
     mechanism : TypicalRows
     """
     axes, weights = best.prototypes.coordinates.axes, sample.weights
@@ -555,7 +555,7 @@ def utilities(sample: Sample, best: Any, mechanism: Any) -> list[PrototypeUtilit
 
 
 def _released(sample: Sample, best: Any, mechanism: Any, *, moves: bool) -> dict[Name, Values]:
-    """Return the columns of the sampled rows in one release, by bits that are no secret."""
+    """Return the columns of one simulated release of the sampled rows, from a public seed."""
     codes = best.sample_codes
     if moves:
         cells = mechanism.cells(sample.strata, codes)

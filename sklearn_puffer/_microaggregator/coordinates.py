@@ -1,20 +1,19 @@
-r"""Rows as points: numbers in standard deviations, and half a unit for each category.
+r"""Rows as points: standardised numbers, and an indicator for each category.
 
 .. math:: z = f \cdot \min(\max((x - c) / s, -6), 6), \qquad z_l = \tfrac{f}{2} 1[x = l]
 
-with c and s the mean and standard deviation of the column and f = 1, or f = s / w where w is its
-unit of distance (1 / w for categories). So a category that changes counts f in the l1 distance.
-Coordinates are rounded to multiples of a power of two, so coarse that floats hold all products and
-sums that distances take: these are the same to the bit on every machine and in every order, and
-ties are ties everywhere.
+c and s are the mean and standard deviation of the column, and f = 1. With a unit of distance w in
+``weights=``, f = s / w for numbers and 1 / w for categories. A change of category adds f to the l1
+distance, as two indicators change. Coordinates are rounded to multiples of a power of two, so
+coarse that floats hold all products and sums in distances exactly. So distances and ties are the
+same on every machine and in every order.
 
-They are learnt from a sample that does not depend on the order of rows. Rows are known by a digest
-of their content. Equal rows are one row with a count, and the rows are in the order of their
-digests. Where more are distinct than are wanted, they are sampled with priorities (Duffield, Lund
-and Thorup 2007): a row of count c has the priority u / c, where u, from 0 to 1, is its digest.
-Those of the smallest priorities are taken, and stand for max(c, 1 / t) rows each, t being the
-smallest priority that is left out. That estimates the size of every set of rows without bias, and
-what occurs often is surely taken.
+Means, deviations and prototypes are learnt from a sample of the distinct rows that does not depend
+on their order. It is a priority sample (Duffield, Lund and Thorup 2007). A row that occurs c times
+has the priority u / c, where u in (0, 1) is a digest of its content. The rows of the smallest
+priorities are taken. Each has the weight max(c, 1 / t), where t is the smallest priority that is
+not taken: this estimates the size of every set of rows without bias, and a frequent row is surely
+taken. The sample is in the order of the digests.
 """
 
 from __future__ import annotations
@@ -44,10 +43,10 @@ from sklearn_puffer._tables import (
 from sklearn_puffer._words import quoted
 
 MOST_ROWS = 50_000
-"""Distinct rows that are learnt from."""
+"""The largest sample, in distinct rows."""
 
 MOST_CELLS = 1 << 25
-"""Coordinates of all of them: of very wide tables fewer rows are learnt from."""
+"""The largest sample, in coordinates: it has fewer rows of very wide tables."""
 
 FARTHEST = 6.0
 """The standard deviations at which numbers are clipped."""
@@ -56,27 +55,27 @@ MOST_LEVELS = 150
 """Levels of a column that have a coordinate of their own; the rarer ones share one."""
 
 _STEP_BITS = 18
-_PARTS = 64  # of a row, to which weights are rounded
+_PARTS = 64  # weights are whole numbers of 1/64 of a row
 _BLOCK_ROWS = 1 << 13
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Distinct rows of a table.
+    """A sample of the distinct rows of a table.
 
     Attributes
     ----------
     columns : dict of Values
         By name.
     labels : Values or None
-        The y of each row, where there is one; rows of another y are other rows.
+        The y of each row, where there is one; rows that differ in y are distinct.
     strata : ndarray of int64 of shape (n,)
-        The combination of known values of each row; rows of another one are other rows.
+        The combination of known values of each row; rows that differ in it are distinct.
     counts : ndarray of int64 of shape (n,)
-        How many rows of the table are equal to each.
+        How often each row occurs in the table.
     weights : ndarray of int64 of shape (n,)
-        In proportion to the rows of the table that each stands for; the counts, if all distinct
-        rows are here.
+        Sampling weights, in proportion to the number of rows of the table that each stands for;
+        the counts, if the sample has all distinct rows.
     """
 
     columns: Mapping[Name, Values]
@@ -105,9 +104,9 @@ def sample_rows(
     labels : Values, optional
         What a model of the released rows is to predict.
     weights : ndarray of int of shape (n_rows,), optional
-        How many rows each row stands for.
+        How often each row counts.
     most : int, default=50,000
-        Fewer are taken of tables that have more than some hundred coordinates.
+        The sample has fewer rows if they have more than `MOST_CELLS` coordinates.
     strata : ndarray of int of shape (n_rows,), optional
         The combination of known values of each row.
 
@@ -119,29 +118,29 @@ def sample_rows(
     [(20, 1), (30, 2)]
     """
     digests = content_digests(columns, labels, strata)
-    there = None if weights is None else np.flatnonzero(weights)
-    digests = digests if there is None else digests[there]
+    positive = None if weights is None else np.flatnonzero(weights)
+    digests = digests if positive is None else digests[positive]
     distinct, firsts, counts = np.unique(digests, return_index=True, return_counts=True)
-    if there is not None and weights is not None:
+    if positive is not None and weights is not None:
         # at most 2^53 rows in all: floats hold the sums
-        sums = np.bincount(np.searchsorted(distinct, digests), weights[there])
-        counts, firsts = sums.astype(np.int64), there[firsts]
+        sums = np.bincount(np.searchsorted(distinct, digests), weights[positive])
+        counts, firsts = sums.astype(np.int64), positive[firsts]
     most = min(most, most_rows([len(values.levels or ()) for values in columns.values()]))
-    chosen, stood_for = by_priority(distinct, counts, most)
+    chosen, sampling_weights = by_priority(distinct, counts, most)
     rows = firsts[chosen]
     return Sample(
         {name: values.taken(rows) for name, values in columns.items()},
         None if labels is None else labels.taken(rows),
         np.zeros(len(rows), dtype=np.int64) if strata is None else strata[rows],
         counts[chosen],
-        stood_for,
+        sampling_weights,
     )
 
 
 def content_digests(
     columns: Mapping[Name, Values], labels: Values | None, strata: IntArray | None
 ) -> IntArray:
-    """Return the digest of what is learnt from each row: public values, y, and stratum."""
+    """Return the digest of each row: of its public values, y and stratum."""
     digests = row_digests(columns)
     if labels is not None:
         digests = row_hashes(digests, row_digests({"y": labels})) & LARGEST_DIGEST
@@ -149,21 +148,21 @@ def content_digests(
 
 
 def most_rows(levels: Sequence[int]) -> int:
-    """Return how many rows are learnt from at most, of columns of so many levels; 0 of numbers."""
+    """Return the largest sample size, by the number of levels of each column (0 of numbers)."""
     width = sum(min(n, MOST_LEVELS) + 2 if n else 3 for n in levels)
     return min(MOST_ROWS, MOST_CELLS // width)
 
 
 def by_priority(digests: IntArray, counts: IntArray, most: int) -> tuple[IntArray, IntArray]:
-    """Return which distinct rows are taken, ascending, and the weights of these."""
+    """Return the indices of the sampled rows, ascending, and their sampling weights."""
     if len(digests) <= most:
         return np.arange(len(digests)), counts
     priorities = (digests + 1.0) / (LARGEST_DIGEST + 1.0) / counts
-    left_out = np.partition(priorities, most)[most]
-    chosen = np.flatnonzero(priorities < left_out)
+    threshold = np.partition(priorities, most)[most]
+    chosen = np.flatnonzero(priorities < threshold)
     # whole numbers, so that sums over rows do not depend on their order
-    stood_for = np.maximum(counts[chosen], 1.0 / float(left_out))
-    return chosen, np.rint(_PARTS * stood_for).astype(np.int64)
+    weights = np.maximum(counts[chosen], 1.0 / float(threshold))
+    return chosen, np.rint(_PARTS * weights).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -175,9 +174,9 @@ class NumberAxis:
     centre, scale, factor : float
         c, s and f.
     lacks : bool
-        Whether `fit` saw rows that lack the number, which have a coordinate for that.
+        Whether the number was missing in some rows of `fit`; then two indicators say whether it is.
     unit : str or None
-        Of dates and durations, such as "datetime64[D]".
+        The unit of dates and durations, such as "datetime64[D]".
     """
 
     name: Name
@@ -189,17 +188,17 @@ class NumberAxis:
     unit: str | None = None
 
     @property
-    def n_halves(self) -> int:
-        """How many coordinates of 0 or one half it has: present, missing."""
+    def n_indicators(self) -> int:
+        """The number of indicators: present and missing, if any number was missing in `fit`."""
         return 2 if self.lacks else 0
 
     @property
-    def half(self) -> float:
-        """The coordinate of what a row has."""
+    def indicator(self) -> float:
+        """The coordinate of an indicator that is set."""
         return 0.5
 
     def is_sound(self) -> bool:
-        """Return whether a record that was read is one of numbers."""
+        """Return whether the fields fit each other, for an axis read from a file."""
         timed = self.unit is None or (self.unit in UNITS and self.kind == "integer")
         return self.kind in ("float", "integer") and min(self.scale, self.factor) > 0.0 and timed
 
@@ -208,7 +207,7 @@ class NumberAxis:
         return values_of(table, self)
 
     def fitted(self, values: Values) -> Values:
-        """Return the column as one of the fitted kind."""
+        """Return the column as one of the kind that `fit` saw."""
         values = values.of_kind(self.kind)
         of_times = values.unit is not None or values.n_missing == len(values)
         if values.kind in ("category", "boolean") or (self.unit is not None and not of_times):
@@ -217,25 +216,25 @@ class NumberAxis:
         return values
 
     def n_unseen(self, values: Values) -> int:
-        """Return in how many rows the number is missing, where it never was in `fit`."""
+        """Return in how many rows the number is missing, if it never was in `fit`."""
         return 0 if self.lacks else values.n_missing
 
     def numbers(self, values: Values, rows: slice) -> FloatArray:
-        """Return the standardised numbers of some rows, 0 where they are missing."""
+        """Return the coordinates of some rows, not rounded; 0 where the number is missing."""
         block, gone = _rows_of(values, rows)
         block = block.astype(np.float64)
         if gone is not None:
             block[gone] = self.centre
         check_finite(block, self.name)
-        with np.errstate(over="ignore"):  # beyond all floats is beyond the farthest, too
+        with np.errstate(over="ignore"):  # infinity is clipped, too
             block -= self.centre
             block /= self.scale
         np.clip(block, -FARTHEST, FARTHEST, out=block)
         block *= self.factor
         return block
 
-    def places(self, values: Values, rows: slice) -> IntArray:
-        """Return 1 where the number is missing, else 0."""
+    def indicators(self, values: Values, rows: slice) -> IntArray:
+        """Return which indicator is set in some rows: 1 where the number is missing, else 0."""
         block, gone = _rows_of(values, rows)
         return (np.zeros(len(block), dtype=bool) if gone is None else gone).astype(np.intp)
 
@@ -249,9 +248,9 @@ class LevelAxis:
     factor : float
         f.
     levels : tuple
-        The levels that have coordinates, None among them if `fit` saw rows that lack a value.
+        The levels with an indicator of their own; None is a missing value, if `fit` saw one.
     rarer : tuple
-        The other levels that `fit` saw, which share one coordinate, the last.
+        The other levels that `fit` saw, which share one indicator, the last.
     """
 
     name: Name
@@ -261,17 +260,17 @@ class LevelAxis:
     rarer: tuple[Any, ...]
 
     @property
-    def n_halves(self) -> int:
-        """How many coordinates of 0 or one half it has."""
+    def n_indicators(self) -> int:
+        """The number of indicators."""
         return len(self.levels) + bool(self.rarer)
 
     @property
-    def half(self) -> float:
-        """The coordinate of what a row has."""
+    def indicator(self) -> float:
+        """The coordinate of an indicator that is set."""
         return 0.5 * self.factor
 
     def is_sound(self) -> bool:
-        """Return whether a record that was read is one of levels."""
+        """Return whether the fields fit each other, for an axis read from a file."""
         every = {*self.levels, *self.rarer}
         distinct = len(every) == len(self.levels) + len(self.rarer)
         return self.kind in ("category", "boolean") and self.factor > 0.0 and distinct
@@ -287,32 +286,32 @@ class LevelAxis:
         values = values.of_kind(self.kind)
         if values.kind != "boolean":
             raise TypeError(_of_another_kind(self.name, "booleans", values))
-        return of_two(values)
+        return booleans_as_codes(values)
 
     def n_unseen(self, values: Values) -> int:
         """Return how many rows have a level that `fit` has not seen."""
         counts = np.bincount(values.filled(-1) + 1, minlength=len(values.levels or ()) + 1)
-        return int(counts[self._place_of_each(values) < 0].sum())
+        return int(counts[self._indicator_of_each(values) < 0].sum())
 
-    def places(self, values: Values, rows: slice) -> IntArray:
-        """Return which coordinate is not 0 in each of some rows; -1 stands for none of them."""
+    def indicators(self, values: Values, rows: slice) -> IntArray:
+        """Return which indicator is set in some rows, -1 for none."""
         block, gone = _rows_of(values, rows)
         codes = block if gone is None else np.where(gone, -1, block)
-        return np.take(self._place_of_each(values), codes + 1)
+        return np.take(self._indicator_of_each(values), codes + 1)
 
-    def _place_of_each(self, values: Values) -> IntArray:
-        """Return the places of a missing value and of each level."""
-        place_of = {level: len(self.levels) for level in self.rarer}
-        place_of |= {level: place for place, level in enumerate(self.levels)}
+    def _indicator_of_each(self, values: Values) -> IntArray:
+        """Return the indicator of a missing value, then of each level of a column."""
+        indicators = {level: len(self.levels) for level in self.rarer}
+        indicators |= {level: k for k, level in enumerate(self.levels)}
         levels = (None, *(values.levels or ()))
-        return np.array([place_of.get(level, -1) for level in levels], dtype=np.intp)
+        return np.array([indicators.get(level, -1) for level in levels], dtype=np.intp)
 
 
 Axis = NumberAxis | LevelAxis
 
 
-def of_two(values: Values) -> Values:
-    """Return booleans as codes into False and True."""
+def booleans_as_codes(values: Values) -> Values:
+    """Return booleans as a category with the levels False and True."""
     return replace(values, kind="category", data=values.data.astype(np.intp), levels=(False, True))
 
 
@@ -329,16 +328,16 @@ def _of_another_kind(name: Name, was: str, values: Values) -> str:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of a row, which are linear in its other coordinates: what a label makes of it.
+    """Scores of a row, as further coordinates: linear predictions of the label from the others.
 
     Attributes
     ----------
     slopes : tuple of tuple of float
-        For each score a number for each coordinate, multiples of one power of two.
+        For each score the coefficient of each coordinate, multiples of one power of two.
     offsets : tuple of float
-        What is added to each.
+        The intercept of each.
     farthest : float
-        Where scores are clipped.
+        Scores are clipped to plus or minus this.
     """
 
     slopes: tuple[tuple[float, ...], ...]
@@ -348,34 +347,34 @@ class Scores:
     def __len__(self) -> int:
         return len(self.offsets)
 
-    def of(self, coordinates: Coordinates, points: Points) -> FloatArray:
-        """Return the scores of some points, which have no scores yet, shape (n, n_scores)."""
+    def of(self, coordinates: Coordinates, points: EncodedRows) -> FloatArray:
+        """Return the scores of rows encoded without scores, shape (n, n_scores)."""
         slopes = np.array(self.slopes).T
         n_numbers = points.numbers.shape[1]
         totals = points.numbers @ slopes[:n_numbers] + np.array(self.offsets)
         start = n_numbers
-        for axis, places in zip(coordinates.placed_axes, points.places, strict=True):
-            part = coordinates.half(axis) * slopes[start : start + axis.n_halves]
+        for axis, indicators in zip(coordinates.indicator_axes, points.indicators, strict=True):
+            part = coordinates.indicator_value(axis) * slopes[start : start + axis.n_indicators]
             table = np.concatenate([part, np.zeros((1, len(self)))])
-            totals += np.take(table, places, axis=0, mode="wrap")
-            start += axis.n_halves
+            totals += np.take(table, indicators, axis=0, mode="wrap")
+            start += axis.n_indicators
         return coordinates.rounded(np.clip(totals, -self.farthest, self.farthest))
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
-    """Some rows as points.
+class EncodedRows:
+    """Coordinates of some rows.
 
     Attributes
     ----------
     numbers : ndarray of shape (n, n_numbers)
-        The coordinates that may be any number.
-    places : list of ndarray of int of shape (n,)
-        For each other axis which of its coordinates is not 0; -1 for none.
+        Numbers, then scores.
+    indicators : list of ndarray of int of shape (n,)
+        For each axis with indicators, which one is set; -1 for none.
     """
 
     numbers: FloatArray
-    places: Sequence[IntArray]
+    indicators: Sequence[IntArray]
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -383,15 +382,15 @@ class Points:
 
 @dataclass(frozen=True)
 class Coordinates:
-    """The coordinates of rows of some columns; see the module.
+    """How rows become points; see the module.
 
-    Any row that can be read has them: a level that `fit` has not seen is none, a number that is
-    missing lies at the mean.
+    Any row that can be read has coordinates. A level that `fit` has not seen sets no indicator, and
+    a missing number lies at the mean.
 
     Attributes
     ----------
     axes : tuple of NumberAxis or LevelAxis
-        One a column.
+        One for each column.
     scores : Scores or None
         Further coordinates, which are functions of the others.
     """
@@ -424,11 +423,6 @@ class Coordinates:
         ]
         return cls(tuple(axes))
 
-    @property
-    def names(self) -> list[Name]:
-        """The names of the columns."""
-        return [axis.name for axis in self.axes]
-
     @cached_property
     def number_axes(self) -> list[NumberAxis]:
         """The axes of numbers, in their order."""
@@ -436,30 +430,30 @@ class Coordinates:
 
     @property
     def n_numbers(self) -> int:
-        """How many coordinates may be any number: those of columns, then those of labels."""
+        """The number of coordinates that are numbers: those of columns, then scores."""
         return len(self.number_axes) + (0 if self.scores is None else len(self.scores))
 
     @cached_property
-    def placed_axes(self) -> list[Axis]:
-        """The axes that have coordinates of 0 or one half, in their order."""
-        return [axis for axis in self.axes if axis.n_halves]
+    def indicator_axes(self) -> list[Axis]:
+        """The axes that have indicators, in their order."""
+        return [axis for axis in self.axes if axis.n_indicators]
 
     @cached_property
     def step(self) -> float:
-        """What coordinates are multiples of, a power of two."""
+        """The power of two that coordinates are multiples of."""
         largest = max(axis.factor for axis in self.axes)
         return math.ldexp(1.0, math.frexp(max(largest, 1.0))[1] - 1 - _STEP_BITS)
 
-    def fit_together(self) -> bool:
-        """Return whether the scores have slopes for just the coordinates that there are."""
-        width = len(self.number_axes) + sum(axis.n_halves for axis in self.placed_axes)
+    def has_matching_scores(self) -> bool:
+        """Return whether each score has one slope for each coordinate."""
+        width = len(self.number_axes) + sum(axis.n_indicators for axis in self.indicator_axes)
         return self.scores is None or (
             len(self.scores.slopes) == len(self.scores) > 0
             and all(len(slopes) == width for slopes in self.scores.slopes)
         )
 
     def read(self, table: AnyTable) -> Rows:
-        """Return the rows of a table, to be had as points.
+        """Return the rows of a table, to be encoded.
 
         Raises
         ------
@@ -469,37 +463,30 @@ class Coordinates:
         return self.rows({axis.name: axis.read(table) for axis in self.axes})
 
     def rows(self, columns: Mapping[Name, Values]) -> Rows:
-        """Return rows by their columns, with dates in the unit of `fit`; see `read`."""
+        """Return rows by their columns, with dates in the unit of `fit`, to be encoded."""
         return Rows(self, {axis.name: axis.fitted(columns[axis.name]) for axis in self.axes})
 
-    def of(self, table: AnyTable) -> FloatArray:
-        """Return all coordinates of the rows of a table, shape (n_rows, n_coordinates).
-
-        Numbers come first, then for each axis of `placed_axes` those of 0 or one half.
-        """
-        return self.read(table).dense()
-
     def rounded(self, numbers: FloatArray) -> FloatArray:
-        """Return multiples of the step, in the place of the numbers."""
+        """Round numbers to multiples of the step, in place, and return them."""
         numbers /= self.step
         np.rint(numbers, out=numbers)
         numbers *= self.step
         return numbers
 
-    def half(self, axis: Axis) -> float:
-        """Return one half of what a change of category counts, a multiple of the step."""
-        return float(self.rounded(np.array([axis.half]))[0])
+    def indicator_value(self, axis: Axis) -> float:
+        """Return the coordinate of an indicator that is set, a multiple of the step."""
+        return float(self.rounded(np.array([axis.indicator]))[0])
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of a table that are read block by block as points.
+    """Rows of a table, to be encoded block by block.
 
     Attributes
     ----------
     coordinates : Coordinates
     columns : dict of Values
-        As the kinds that `fit` saw.
+        Of the kinds that `fit` saw.
     """
 
     coordinates: Coordinates
@@ -509,20 +496,20 @@ class Rows:
         return len(next(iter(self.columns.values())))
 
     def unseen(self) -> dict[Name, int]:
-        """Return how many rows have a category, or a gap, of which `fit` saw none, by column.
+        """Return the number of rows with an unseen category or missing value, by column.
 
-        Of numbers no value is unseen. Columns without such rows are left out.
+        No number is unseen. Columns without such rows are left out.
         """
         counts = {a.name: a.n_unseen(self.columns[a.name]) for a in self.coordinates.axes}
         return {name: count for name, count in counts.items() if count}
 
     def blocks(self) -> Iterator[slice]:
-        """Yield the rows in blocks that stay in the cache."""
+        """Yield slices of rows that fit into the cache."""
         for start in range(0, len(self), _BLOCK_ROWS):
             yield slice(start, min(start + _BLOCK_ROWS, len(self)))
 
-    def points(self, rows: slice) -> Points:
-        """Return some rows as points.
+    def points(self, rows: slice) -> EncodedRows:
+        """Return the coordinates of some rows.
 
         Raises
         ------
@@ -533,32 +520,36 @@ class Rows:
         numbers = np.empty((rows.stop - rows.start, len(space.number_axes)))
         for k, axis in enumerate(space.number_axes):
             numbers[:, k] = axis.numbers(self.columns[axis.name], rows)
-        places = [axis.places(self.columns[axis.name], rows) for axis in space.placed_axes]
-        points = Points(space.rounded(numbers), places)
+        axes = space.indicator_axes
+        indicators = [axis.indicators(self.columns[axis.name], rows) for axis in axes]
+        points = EncodedRows(space.rounded(numbers), indicators)
         if space.scores is None:
             return points
-        return Points(np.hstack([numbers, space.scores.of(space, points)]), places)
+        return EncodedRows(np.hstack([numbers, space.scores.of(space, points)]), indicators)
 
     def dense(self) -> FloatArray:
-        """Return all coordinates, shape (n_rows, n_coordinates)."""
-        axes, n_numbers = self.coordinates.placed_axes, self.coordinates.n_numbers
-        ends = np.cumsum([n_numbers, *(axis.n_halves for axis in axes)])
+        """Return all coordinates, shape (n_rows, n_coordinates).
+
+        Numbers and scores come first, then the indicators of each axis of `indicator_axes`.
+        """
+        axes, n_numbers = self.coordinates.indicator_axes, self.coordinates.n_numbers
+        ends = np.cumsum([n_numbers, *(axis.n_indicators for axis in axes)])
         every = np.zeros((len(self), int(ends[-1])))
         for rows in self.blocks():
             points, block = self.points(rows), every[rows]
             block[:, :n_numbers] = points.numbers
-            for axis, start, places in zip(axes, ends[:-1], points.places, strict=True):
-                has = np.flatnonzero(places >= 0)
-                block[has, start + places[has]] = self.coordinates.half(axis)
+            for axis, start, indicators in zip(axes, ends[:-1], points.indicators, strict=True):
+                has = np.flatnonzero(indicators >= 0)
+                block[has, start + indicators[has]] = self.coordinates.indicator_value(axis)
         return every
 
 
 def _axis(name: Name, values: Values, weights: IntArray, unit: float | None) -> Axis:
-    """Return how one column becomes coordinates."""
+    """Return the axis of one column."""
     if values.kind in ("float", "integer"):
         return _number_axis(name, values, weights, unit)
     factor = 1.0 if unit is None else 1.0 / unit
-    coded = of_two(values) if values.kind == "boolean" else values
+    coded = booleans_as_codes(values) if values.kind == "boolean" else values
     levels = (*(coded.levels or ()), None)
     counts = np.bincount(coded.filled(-1) % len(levels), weights, minlength=len(levels))
     seen = np.flatnonzero(counts)
@@ -584,8 +575,8 @@ def _number_axis(name: Name, values: Values, weights: IntArray, unit: float | No
 
 
 def _mean_and_spread(data: FloatArray, weights: FloatArray) -> tuple[float, float]:
-    """Return mean and standard deviation, of numbers of any size; the spread of one value is 1."""
-    halves = data / 2.0  # whose differences are floats
+    """Return mean and standard deviation without overflow; a constant has the deviation 1."""
+    halves = data / 2.0  # their differences are finite
     low = halves.min(initial=np.inf)
     shifted = halves - low
     unit = float(shifted.max(initial=0.0))

@@ -1,24 +1,26 @@
-r"""Rows whose columns are drawn, each from the fitted rows of a cell, in bins of the whole table.
+r"""``values="drawn"``: columns are drawn from the fitted rows of the released cell, in bins.
 
-A bin has at least ``min_size`` fitted rows, and its median, or most frequent category, is released:
-never a value that only one person has, which would show that person's cell past the channel. Given
-the cell, columns are drawn independently, in proportion to whole numbers.
+The cell of a prototype is the fitted rows that are assigned to it. A bin, of the whole table, has
+at least ``min_size`` fitted rows, and its median, or most frequent category, is released: never a
+value that only one person has, which would reveal that person's cell despite the channel. Given the
+cell, columns are drawn independently, in proportion to the counts of its rows in the bins.
 
-For a row that was not fitted that is a function of the released cell, and costs nothing; nor does
-it before a reader who holds the fitted rows. A row that was fitted is itself among those that are
-drawn from. Let :math:`n_b` be the rows of cell b, :math:`q_s(b)` the share of secret s among them,
-and :math:`\pi_s(b)` the chance that a row of secret s that was released as b is of cell b. Before a
-reader who knows how values are distributed, but not who was fitted, d of its columns lose at most
+For a row that was not fitted, and for a reader who holds the fitted rows, the draw is a function of
+the released cell and adds no loss. A fitted row is itself among those that are drawn from. Let
+:math:`n_b` be the number of rows of cell b, :math:`q_s(b)` the share of secret s among them, and
+:math:`\pi_s(b)` the probability that a row of secret s that is released as b is of cell b. To a
+reader who knows the distribution of values, but not who was fitted, d columns of a fitted row lose
+at most
 
 .. math:: \max_{b, s} \log \frac{n_b + d \min(1 / q_s(b) - 1,\; \pi_s(b) / q_s(b))}{n_b - d}
 
-besides, whatever hangs together within a cell. For let F(m, C) be the expected product over the
-columns C of how many of m independent rows of the cell lie in a given bin: a sum over the ways to
-part C into k rows, each weighed by :math:`m (m - 1) \dots (m - k + 1)`. So
-:math:`F(n - 1, C) \ge (1 - d / n) F(n, C)`. Let :math:`p_S` be the chance that a row of the cell
-lies in the bins of the columns S, and :math:`r_S` that of one of secret s, :math:`q_s r_S \le p_S`.
-Then :math:`F(n, C) = \sum_S p_S F(n - 1, C \setminus S)`, and with r in the place of p these are
-the draws where one of the n rows has secret s: at most
+besides, however columns depend on each other within a cell. Proof: let F(m, C) be the expected
+product over the columns C of how many of m independent rows of the cell lie in a given bin: a sum
+over the partitions of C into k blocks, each weighted by :math:`m (m - 1) \dots (m - k + 1)`. So
+:math:`F(n - 1, C) \ge (1 - d / n) F(n, C)`. Let :math:`p_S` be the probability that a row of the
+cell lies in the bins of the columns S, and :math:`r_S` that of a row of secret s, so that
+:math:`q_s r_S \le p_S`. Then :math:`F(n, C) = \sum_S p_S F(n - 1, C \setminus S)`, and with r in
+the place of p this is the product if one of the n rows has secret s: at most
 :math:`F(n, C) (1 + (1 / q_s - 1) d / n)`, and at least :math:`F(n - 1, C)`.
 """
 
@@ -32,7 +34,7 @@ from typing import Protocol
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, IntArray
-from sklearn_puffer._microaggregator.coordinates import Sample, of_two
+from sklearn_puffer._microaggregator.coordinates import Sample, booleans_as_codes
 from sklearn_puffer._microaggregator.prototypes import finished_columns, typical
 from sklearn_puffer._noise import WHOLE, IntegerRows
 from sklearn_puffer._tables import Finished, Name, Table, Values
@@ -41,8 +43,8 @@ MOST_BINS = 50
 """Bins of the numbers of a column."""
 
 
-class Words(Protocol):
-    """A source of bits, fresh or of each row."""
+class BitSource(Protocol):
+    """A source of random bits, fresh or keyed."""
 
     def words(self, count: int) -> Array:
         """Return 64 bits for each of so many rows."""
@@ -55,31 +57,31 @@ class Bins:
     Attributes
     ----------
     values : Values
-        What is released for each.
+        The released value of each bin.
     edges : ndarray or None
         Upper ends of all bins of numbers but the last.
-    place_of : dict or None
-        The bin of each category that was sampled.
+    code_of : dict or None
+        The bin of each category in the sample.
     rest : int
-        The bin of what is missing, or of a category that was not sampled.
+        The bin of missing numbers, or of categories that are not in the sample.
     """
 
     values: Values
     edges: Array | None
-    place_of: Mapping[object, int] | None
+    code_of: Mapping[object, int] | None
     rest: int
 
-    def places(self, values: Values) -> IntArray:
+    def codes(self, values: Values) -> IntArray:
         """Return the bin of each value of rows of the fitted table."""
         gone = values.missing
-        if self.place_of is not None:
-            coded = of_two(values) if values.kind == "boolean" else values.as_levels()
+        if self.code_of is not None:
+            coded = booleans_as_codes(values) if values.kind == "boolean" else values.as_levels()
             levels = (*(coded.levels or ()), None)
-            table = np.array([self.place_of.get(level, self.rest) for level in levels])
+            table = np.array([self.code_of.get(level, self.rest) for level in levels])
             return np.take(table, coded.filled(-1), mode="wrap")
         assert self.edges is not None
-        places = np.searchsorted(self.edges, values.of_kind(self.values.kind).data)
-        return places if gone is None else np.where(gone, self.rest, places)
+        codes = np.searchsorted(self.edges, values.of_kind(self.values.kind).data)
+        return codes if gone is None else np.where(gone, self.rest, codes)
 
 
 def learnt_bins(sample: Sample, min_size: int) -> dict[Name, Bins]:
@@ -93,7 +95,7 @@ def learnt_bins(sample: Sample, min_size: int) -> dict[Name, Bins]:
 
 
 def _number_bins(values: Values, sample: Sample, min_size: int) -> Bins:
-    """Return bins of equally many rows, as far as values repeat no more often than that."""
+    """Return bins of about equally many rows; a value is never split."""
     gone = np.zeros(len(values), dtype=bool) if values.missing is None else values.missing
     there = np.flatnonzero(~gone)
     atoms, back = np.unique(values.data[there], return_inverse=True)
@@ -103,36 +105,35 @@ def _number_bins(values: Values, sample: Sample, min_size: int) -> Bins:
     n_bins = int(of_atom[-1]) + 1 if len(of_atom) else 0
     groups = np.empty(len(values), dtype=np.intp)
     groups[there] = of_atom[back.ravel()]
-    apart = sample.counts[gone].sum() >= min_size  # as of a column that is missing as a whole
-    # too few that lack a number are counted where the median is
+    has_own_bin = sample.counts[gone].sum() >= min_size  # of missing values; else the median's bin
     below = np.cumsum(weights)
-    rest = n_bins if apart else int(of_atom[np.searchsorted(below, below[-1] / 2)])
+    rest = n_bins if has_own_bin else int(of_atom[np.searchsorted(below, below[-1] / 2)])
     groups[gone] = rest
-    n_groups = n_bins + bool(apart and gone.any())
-    counted = np.where(gone & (not apart), 0, sample.weights)
+    n_groups = n_bins + bool(has_own_bin and gone.any())
+    counted = np.where(gone & (not has_own_bin), 0, sample.weights)
     edges = atoms[np.flatnonzero(np.diff(of_atom))]
     return Bins(typical(values, groups, counted, n_groups), edges, None, rest)
 
 
 def _runs(counts: Array, weights: Array, min_size: int) -> IntArray:
-    """Return the bin of each value in ascending order: runs of enough rows."""
+    """Return the bin of each distinct value, ascending, with at least ``min_size`` rows."""
     bins, n_bins = np.zeros(len(counts), dtype=np.intp), 0
     least, rows, weight = weights.sum() / MOST_BINS, 0, 0
-    for k, (count, stood_for) in enumerate(zip(counts.tolist(), weights.tolist(), strict=True)):
-        bins[k], rows, weight = n_bins, rows + count, weight + stood_for
+    for k, (count, each) in enumerate(zip(counts.tolist(), weights.tolist(), strict=True)):
+        bins[k], rows, weight = n_bins, rows + count, weight + each
         if rows >= min_size and weight >= least:
             n_bins, rows, weight = n_bins + 1, 0, 0
-    if rows < min_size and n_bins:  # what is left at the end is part of the last bin
+    if rows < min_size and n_bins:  # a last bin that is too small joins the one before
         bins[bins == n_bins] = n_bins - 1
     return bins
 
 
 def _level_bins(values: Values, sample: Sample, min_size: int) -> Bins:
-    """Return a bin for each frequent category, and one for the others.
+    """Return a bin for each frequent category, and one for all others.
 
-    If these are too few, the least frequent of the frequent ones are among them.
+    If the others have too few rows, the least frequent of the frequent ones joins them.
     """
-    coded = of_two(values) if values.kind == "boolean" else values
+    coded = booleans_as_codes(values) if values.kind == "boolean" else values
     levels = (*(coded.levels or ()), None)
     codes = coded.filled(-1) % len(levels)
     counts = np.bincount(codes, sample.counts, len(levels))
@@ -145,27 +146,27 @@ def _level_bins(values: Values, sample: Sample, min_size: int) -> Bins:
     place[by_size[:n_apart]] = np.arange(n_apart)
     n_bins = min(n_apart + 1, len(by_size))
     released = typical(values, place[codes], sample.weights, n_bins)
-    place_of = {levels[k]: int(place[k]) for k in by_size}
-    return Bins(released, None, place_of, n_bins - 1)
+    code_of = {levels[k]: int(place[k]) for k in by_size}
+    return Bins(released, None, code_of, n_bins - 1)
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
-    """How the columns of a released row are drawn.
+class ColumnSampler:
+    """Draws the columns of a released row.
 
     Attributes
     ----------
     values : dict of Values
-        For each column what is released for each bin.
+        For each column the released value of each bin.
     counts : dict of ndarray of int64 of shape (n_prototypes, n_bins)
-        The fitted rows of each cell in each bin; every cell has some.
+        Fitted rows of each cell in each bin; no cell is empty.
     """
 
     values: Mapping[Name, Values]
     counts: Mapping[Name, IntArray]
 
-    def draw(self, codes: IntArray, source: Words) -> dict[Name, IntArray]:
-        """Return the bin of each column of rows that are released as these prototypes.
+    def draw(self, codes: IntArray, source: BitSource) -> dict[Name, IntArray]:
+        """Draw the bin of each column of rows that are released as these prototypes.
 
         Parameters
         ----------
@@ -175,8 +176,8 @@ class Drawn:
 
         Notes
         -----
-        *Formal guarantees.* Bins are drawn in proportion to the counts, up to 2^-62 of the rows of
-        the cell for the largest of them.
+        *Formal guarantees.* The probability of a bin is its share of the rows of the cell, up to
+        2^-62 for each bin, which the largest makes up for.
         """
         size = len(codes)
         return {
@@ -185,7 +186,7 @@ class Drawn:
         }
 
     def finished(self, table: Table, bins: Mapping[Name, IntArray]) -> dict[Name, Finished]:
-        """Return the columns in the place of the rows of a table, to be built."""
+        """Return the columns of a table with the released values of these bins, to be built."""
         return finished_columns(table, self.values, bins)
 
     @cached_property
@@ -194,9 +195,9 @@ class Drawn:
 
 
 def _rows(counts: IntArray) -> IntegerRows:
-    """Return shares of 2^62 that are in proportion to counts, of all bins that have any.
+    """Return counts as shares of 2^62.
 
-    A channel of cells has as many rows as targets: those beyond the cells are never asked for.
+    `IntegerRows` has as many rows as targets; those beyond the cells are padding.
     """
     starts, targets, shares = [0], [], []
     for row in counts.tolist():
@@ -213,8 +214,8 @@ def _rows(counts: IntArray) -> IntegerRows:
     return IntegerRows(*(np.array(each, dtype=np.int64) for each in (starts, targets, shares)))
 
 
-class DrawnCounts:
-    """Counts of fitted rows in the bins of each cell, to which blocks of rows are added.
+class BinCounts:
+    """Counts of fitted rows in the bins of each cell.
 
     Parameters
     ----------
@@ -229,24 +230,24 @@ class DrawnCounts:
     def add(
         self, columns: Mapping[Name, Values], codes: IntArray, weights: Array | None = None
     ) -> None:
-        """Add some fitted rows, which are of these prototypes."""
+        """Count some fitted rows, whose prototypes are ``codes``."""
         for name, bins in self._bins.items():
             counts = self._counts[name]
-            cells = codes * counts.shape[1] + bins.places(columns[name])
+            cells = codes * counts.shape[1] + bins.codes(columns[name])
             counts += np.bincount(cells, weights, counts.size).reshape(counts.shape)
 
-    def drawn(self) -> Drawn:
-        """Return how columns are drawn, once all rows were added."""
+    def drawn(self) -> ColumnSampler:
+        """Return the sampler of columns, once all rows were added."""
         values = {name: bins.values for name, bins in self._bins.items()}
-        return Drawn(values, {name: c.astype(np.int64) for name, c in self._counts.items()})
+        return ColumnSampler(values, {name: c.astype(np.int64) for name, c in self._counts.items()})
 
 
 def fitted_row_loss(
     counts: IntArray, sizes: IntArray, channel: FloatArray, n_columns: int
 ) -> float:
-    """Return what drawn columns of a fitted row may lose besides; see the module.
+    """Return the bound on the extra loss of drawn columns of a fitted row; see the module.
 
-    Infinite where a prototype has no more rows than there are columns.
+    Infinite if a prototype has no more than ``n_columns`` rows.
 
     Parameters
     ----------
@@ -257,7 +258,7 @@ def fitted_row_loss(
     channel : ndarray of shape (n_prototypes, n_prototypes)
         K, with rows that sum to 1.
     n_columns : int
-        How many columns are looked at together.
+        Columns that the reader sees together.
 
     Examples
     --------

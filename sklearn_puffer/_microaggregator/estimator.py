@@ -1,4 +1,4 @@
-"""`PufferfishMicroaggregator`: rows become the typical row of a group of similar ones."""
+"""`PufferfishMicroaggregator`: a row is released as the typical row of similar ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sklearn_puffer._rows import FitRows, Guarantee, check_units, next_table
 from sklearn_puffer._tables import Table, readable, readable_column
 from sklearn_puffer._tables import beside as columns_beside
 
-# what each has released without a key: it is in no copy and no file
+# what each estimator has released without a key, which copies and files do not hold
 _before: WeakKeyDictionary[PufferfishMicroaggregator, ReleasedRows] = WeakKeyDictionary()
 
 
@@ -39,7 +39,7 @@ class PufferfishMicroaggregator(TableRelease):
     r"""Release typical rows, moved so that none of them tells much about sensitive columns.
 
     `fit` groups similar rows, counts the secrets of each group, and finds the channel K between
-    groups that changes rows least, for which
+    groups that changes rows least and satisfies
 
     .. math:: \frac{P(b \mid s)}{P(b \mid t)} =
               \frac{\sum_a m_s(a) K(b|a) / \sum_a m_s(a)}{\sum_a m_t(a) K(b|a) / \sum_a m_t(a)}
@@ -62,48 +62,48 @@ class PufferfishMicroaggregator(TableRelease):
         The columns that are released; by default all others. Dates must be named here.
     known : str, int, list of these, or {column: bins or None}, default=None
         The columns that readers know of a row, all of them together. They are there at `transform`
-        and are released as they are, or as one of so many quantile bins, by its median. Each
+        and are released as they are, or as the median of one of so many quantile bins. Each
         combination of their values, a stratum, has a channel of its own, and the budget is for what
         a released row adds to them. At most 1,000 strata.
     joined : str, int or list of these, default=None
-        Columns of X that readers may join later: the budget is kept for who knows them, too. They
-        are not released. At most 20 combinations of their values.
+        Columns of X that readers may join to a released row later: the budget holds for readers who
+        know them, too. They are not released. At most 20 combinations of their values.
     secret_pairs : "all", list of pairs, or {column: list of pairs}, default="all"
         The protected pairs of secrets; those of a combination are tuples.
     n_prototypes : "auto" or int, default="auto"
-        How many typical rows there are at most. "auto" tries 8, 30, 60 and 100, as long as
-        the change falls, and takes what changes least.
+        How many typical rows there are at most. "auto" tries 8, 30, 60 and 100 until the change
+        rises, and takes the number that changes least.
     min_size : int, default=30
         The fewest fitted rows that a typical row stands for.
     level : float or None, default=0.95
-        Confidence with which the set holds the true masses. None takes them as counted.
+        Confidence that the set holds the true masses. None takes the masses as counted.
     values : {"typical", "drawn"}, default="typical"
-        "drawn" draws each column of a released row from those of its group, in bins of
-        ``min_size`` fitted rows: spreads and margins are kept, what hangs together within a group
-        is not.
+        "drawn" draws each column of a released row from the rows of its group, in bins of at least
+        ``min_size`` fitted rows: the spread of columns is kept, their dependence within a group is
+        not.
     label_weight : float, default=2.0
-        How much the y of `fit` counts where rows are grouped, and move; 0 leaves it out.
+        Weight of the predicted y of `fit` in the distance between rows; 0 leaves y out.
     weights : dict, default=None
-        The unit of distance of columns, in the place of their standard deviation (of 1 for a change
-        of category).
+        The unit of distance of columns; by default the standard deviation, and 1 for a change of
+        category.
     remainder : {"drop", "passthrough"}, default="drop"
-        What is done with columns that are neither sensitive, public, known nor joined. Passed ones
-        are not protected, nor what they add to a typical row.
+        What is done with columns that are neither sensitive, public, known nor joined. Neither
+        passed columns are protected, nor what they reveal together with a typical row.
     random_state : int or None, default=None
         None draws fresh cryptographic bits at each call. An integer is for tests, and warns.
     n_jobs : int or None, default=None
-        Processes that solve the programs of strata; None is one. The release is the same. They take
-        seconds to start, so small programs gain nothing, nor does a fit without ``known``, which
-        solves one program at a time.
+        Processes that solve the programs of strata; None is one. The result is the same. Processes
+        take seconds to start, so small programs gain nothing. A fit without ``known`` solves one
+        program at a time.
     verbose : int, default=0
-        1 shows after two seconds on standard error what is done, and how much is left.
+        1 shows progress on standard error after two seconds.
 
     Attributes
     ----------
     certificate_ : Certificate
-        What is guaranteed, for which two readers, and what is not covered.
+        What is guaranteed to which two readers, and what is not covered.
     utility_ : pandas.DataFrame of shape (n_public, 10)
-        How much of each column survives: as for `PufferfishNoiser`, with ``change_sd`` parted into
+        How much each column changes: as for `PufferfishNoiser`, with ``change_sd`` split into
         ``grouping`` and ``moving``.
     prototypes_ : pandas.DataFrame of shape (n_prototypes, n_public)
         The typical rows.
@@ -113,8 +113,8 @@ class PufferfishMicroaggregator(TableRelease):
     channel_ : scipy.sparse.csr_array of shape (n_prototypes, n_prototypes), or dict of these
         K, whose rows sum to 1; with known columns by stratum, its value or the tuple of its values.
     labels_ : ndarray of shape (n_rows,)
-        The typical row that each fitted row is nearest to; of those with a positive weight. Copies
-        and saved files have none, for they are of people: ``assign`` of their rows finds them.
+        The typical row nearest to each fitted row with a positive weight. As they are personal
+        data, copies and saved files do not hold them; ``assign`` computes them again.
     secret_pairs_ : dict
         The protected pairs by sensitive column.
     n_features_in_ : int
@@ -132,15 +132,15 @@ class PufferfishMicroaggregator(TableRelease):
 
     Notes
     -----
-    *Formal guarantees.* A new row, which was not fitted: who knows the distribution, K, the fitted
-    table with its secrets and everything about all other people, and sees the released row, shifts
-    the odds between two secrets by at most e^epsilon, if the masses lie in the set and prototypes
-    occur as in `fit`. A fitted row: who holds the list of fitted rows, with or without secrets, but
-    not who owns what, and sees one released row, shifts them by at most e^epsilon; who knows the
-    rows of all other fitted people finds the last by subtraction, and is not covered. The loss is
-    recomputed exactly, in whole numbers, by code that shares nothing with the linear program. A
-    second independent release of a row is not covered: with ``row_id`` and a key a row is released
-    alike each time.
+    *Formal guarantees.* For a row that was not fitted: a reader who knows the distribution, K, the
+    fitted table with its secrets and everything about all other people, and sees the released row,
+    shifts the odds between two secrets by a factor of at most e^epsilon, if the masses lie in the
+    set and prototypes are as frequent as in `fit`. For a fitted row: so does a reader who holds the
+    list of fitted rows, with or without secrets, but does not know whose they are, and sees one
+    released row. A reader who knows the rows of all other fitted people finds the last by
+    subtraction, and is not covered. The loss is computed exactly, in whole numbers, by code that
+    shares nothing with the linear program. A second independent release of a row is not covered:
+    with ``row_id`` and a key a row is released alike each time.
 
     References
     ----------
@@ -215,13 +215,13 @@ class PufferfishMicroaggregator(TableRelease):
         Parameters
         ----------
         X : DataFrame, lazy table or array-like of shape (n_rows, n_features)
-            The rows that are grouped and counted. Of a lazy table, whose rows have no order, the
-            engine counts, and there are no ``labels_``; its ``sensitive_features`` and
-            ``sample_weight`` are columns by name.
+            The rows to group and count. The rows of a lazy table are counted by its engine, and
+            have no order: there are no ``labels_``, and ``sensitive_features`` and
+            ``sample_weight`` are names of columns.
         y : array-like of shape (n_rows,), default=None
-            What a model of the released rows is to predict: groups then part what it needs. It is
-            never released. The certificate says that it was used. One that tells a sensitive column
-            is refused.
+            What a model of the released rows is to predict: groups then separate what it needs. It
+            is never released. The certificate says that it was used. A y that determines a
+            sensitive column, or is determined by it, is refused.
         sensitive_features : Series, DataFrame or array-like of n_rows, default=None
             The secrets, where they are not columns of X; aligned by position.
         sample_weight : array-like of shape (n_rows,), default=None
@@ -237,7 +237,7 @@ class PufferfishMicroaggregator(TableRelease):
         return self
 
     def assign(self, X: Any) -> Array:
-        """Return the number of the typical row that each row is nearest to.
+        """Return the index of the typical row that is nearest to each row.
 
         Parameters
         ----------
@@ -247,7 +247,7 @@ class PufferfishMicroaggregator(TableRelease):
         Returns
         -------
         ndarray of int of shape (n_rows,)
-            Rows of `prototypes_`. It tells of a row what is not protected: keep it.
+            Rows of ``prototypes_``. They are not protected: keep them where the table is.
 
         Examples
         --------
@@ -277,27 +277,25 @@ class PufferfishMicroaggregator(TableRelease):
         assert isinstance(mechanism, TypicalRows)
         return mechanism
 
-    def _odds_told(self) -> Array:
-        """Return the largest log odds at each typical row, as counted, before and after moving."""
+    def _prototype_odds(self) -> Array:
+        """Return the largest log odds at each typical row, before and after the channel."""
         channels = self.channel_ if isinstance(self.channel_, dict) else {None: self.channel_}
         n = len(self.prototypes_)
-        told = [
+        odds = [
             odds_of(counts, np.stack([np.eye(n), channel.toarray()]), pairs)
             for k, channel in enumerate(channels.values())
             for counts, pairs in self._by_column(self.counts_.iloc[k * n : (k + 1) * n])
         ]
-        return np.asarray(np.max(told, axis=0))
+        return np.asarray(np.max(odds, axis=0))
 
     def _by_column(self, stratum: Any) -> list[tuple[Array, Array]]:
-        """Return the counts of each sensitive column and its protected pairs, as their places."""
+        """Return the counts of each sensitive column, and its protected pairs as column indices."""
         tables = []
         for name, pairs in self.secret_pairs_.items():
             counts = stratum if stratum.columns.nlevels == 1 else stratum[name]
-            first: dict[Any, int] = {}
-            for k, secret in enumerate(counts.columns):  # those of joined labels come behind
-                first.setdefault(secret, k)
-            places = np.array([(first[s], first[t]) for s, t in pairs])
-            tables.append((counts.to_numpy(float), places))
+            index = {secret: k for k, secret in enumerate(counts.columns)}
+            indices = np.array([(index[s], index[t]) for s, t in pairs])
+            tables.append((counts.to_numpy(float), indices))
         return tables
 
     def _checked_parameters(self) -> Settings:
@@ -331,7 +329,7 @@ class PufferfishMicroaggregator(TableRelease):
         return replace(rows, y=next(iter(columns.values())))
 
     def _learnt(self, parameters: Settings, rows: FitRows) -> LearntMechanism:
-        return learn(parameters, rows).plain()
+        return learn(parameters, rows).mechanism()
 
     def _taken(self, learnt: LearntMechanism) -> None:
         _before.pop(self, None)
@@ -343,7 +341,7 @@ class PufferfishMicroaggregator(TableRelease):
         return released
 
     def _note_release(self, table: Table) -> None:
-        """Warn, once, where rows are released a second time without a key."""
+        """Warn, once, if rows are released a second time without a key."""
         before = _before.setdefault(self, ReleasedRows())
         again, rows = before.warned, self._mechanism().digests(table)
         count = before.add(rows)
@@ -360,16 +358,16 @@ _MOST_REMEMBERED = 1 << 22  # digests of rows, the smallest
 
 
 class ReleasedRows:
-    """The rows that were released so far, by their digests; equal rows may be different people.
+    """Digests of the rows that were released so far; equal rows may be different people.
 
-    Of n rows, of which N are unlike all others, a further row of the same distribution is unlike
-    all of them with a probability of about N / n (Good 1953). So many rows are new, and more that
-    are not were released before.
+    If N of n rows are singletons, a further row of the same distribution is new with a probability
+    of about N / n (Good 1953). If significantly fewer rows of a release are new, some were released
+    before.
 
     Attributes
     ----------
     warned : bool
-        Whether there were such rows.
+        Whether some rows were released before.
     """
 
     def __init__(self) -> None:
@@ -378,26 +376,22 @@ class ReleasedRows:
         self._rows, self._counts = np.zeros((2, 0), dtype=np.int64)
 
     def add(self, digests: Array) -> int:
-        """Add the rows of a release, and return how many of them were released before."""
+        """Add the rows of a release, and return how many of them equal earlier ones."""
         rows, counts = np.unique(digests, return_counts=True)
-        mark, n_before = digest(rows, counts), int(self._counts.sum())
+        table, n_before = digest(rows, counts), int(self._counts.sum())
         known = rows[: np.searchsorted(rows, self._farthest, side="right")]
-        at = np.searchsorted(self._rows, known)
-        there = np.zeros(len(known), dtype=bool)
-        if len(self._rows):
-            there = np.take(self._rows, at, mode="clip") == known
-        n_there = int(counts[: len(known)][there].sum())
-        alike = 1.0 - np.count_nonzero(self._counts == 1) / max(n_before, 1)
-        by_chance = alike * int(counts[: len(known)].sum())
-        many = bool(n_there > by_chance + 3.0 * by_chance**0.5 + 2.0)
-        self.warned = self.warned or many or mark in self._tables
-        self._tables.add(mark)
+        n_repeated = int(counts[: len(known)][np.isin(known, self._rows)].sum())
+        share = 1.0 - np.count_nonzero(self._counts == 1) / max(n_before, 1)
+        by_chance = share * int(counts[: len(known)].sum())
+        many = bool(n_repeated > by_chance + 3.0 * by_chance**0.5 + 2.0)
+        self.warned = self.warned or many or table in self._tables
+        self._tables.add(table)
         self._remember(known, counts[: len(known)])
-        return n_there
+        return n_repeated
 
     @property
     def _farthest(self) -> int:
-        """The largest digest of a row that is remembered."""
+        """The largest digest that is remembered."""
         full = len(self._rows) == _MOST_REMEMBERED
         return int(self._rows[-1]) if full else np.iinfo(np.int64).max
 

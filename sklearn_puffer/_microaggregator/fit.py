@@ -1,4 +1,4 @@
-"""What `fit` learns: typical rows, counts of secrets, the channel, and what is to be said of it."""
+"""What `fit` learns: typical rows, counts of secrets, channels, and their certificate."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from sklearn_puffer._engines import LazyTable
 from sklearn_puffer._losses import prototype_losses
 from sklearn_puffer._microaggregator.candidates import (
     Candidate,
-    Part,
-    Tried,
+    SolvedCandidate,
+    StratumChannel,
     channels_of,
-    numbers_of,
     posed_programs,
+    prototype_numbers,
 )
 from sklearn_puffer._microaggregator.certificate import (
     MOST_TABLES,
@@ -48,7 +48,7 @@ from sklearn_puffer._microaggregator.program import SecretCounts
 from sklearn_puffer._microaggregator.prototypes import Prototypes, with_scores
 from sklearn_puffer._microaggregator.reading import Settings, TableRead, read_lazily, read_table
 from sklearn_puffer._microaggregator.release import TypicalRows
-from sklearn_puffer._microaggregator.strata import Known, Strata
+from sklearn_puffer._microaggregator.strata import ChannelIndex, Strata
 from sklearn_puffer._release import LearntMechanism
 from sklearn_puffer._rows import FitRows, check_units
 from sklearn_puffer._tables import counts_frame, values_frame
@@ -56,7 +56,7 @@ from sklearn_puffer._words import quoted
 
 
 def learn(settings: Settings, given: FitRows) -> LearntRows:
-    """Learn typical rows and the channels between them, and compute what is said of them."""
+    """Learn typical rows and the channels between them."""
     table = given.table
     if isinstance(table, LazyTable):
         read = read_lazily(settings, given, table)
@@ -65,43 +65,42 @@ def learn(settings: Settings, given: FitRows) -> LearntRows:
     sample = read.sample
     units = check_units(settings.weights, read.public)
     space = with_scores(Coordinates.learnt(sample, units), sample, settings.label_weight)
-    numbers = numbers_of(settings, read.total)
+    numbers = prototype_numbers(settings, read.total)
     error = 0.0 if settings.level is None else (1.0 - settings.level) / len(numbers)
-    tried: list[Tried] = []
+    tried: list[SolvedCandidate] = []
     for candidate in _candidates(settings, read, space, numbers):
         posed = posed_programs(settings, candidate, error)
         problems = [part.problem for part in posed.parts if part.problem is not None]
         tried.append(posed.solved(channels_of(problems, settings.n_jobs)))
         if len(tried) > 1 and tried[-1].objective >= tried[-2].objective:
-            break  # it falls and then rises, and programs of more are the slow ones
+            break  # the objective falls, then rises, and larger programs are slow
     return LearntRows(settings, read, tried, min(tried, key=lambda each: each.objective))
 
 
 def _candidates(
     settings: Settings, read: TableRead, space: Coordinates, numbers: Sequence[int]
 ) -> Iterator[Candidate]:
-    """Yield each number of prototypes with its counts; an engine counts for all in one pass."""
+    """Yield each number of prototypes with its counts; an engine counts all in one pass."""
     for some in [numbers] if read.is_lazy else [[n] for n in numbers]:
         several = [Prototypes.learnt(space, read.sample, n, settings.min_size) for n in some]
         batch, codes = read.count(several)
         for prototypes, of_rows in zip(several, codes, strict=True):
-            candidate = Candidate(settings, read, prototypes)
-            candidate.add(batch, of_rows)
-            yield candidate
+            yield Candidate(settings, read, prototypes, batch, of_rows)
 
 
-# ------------------------------------------------------------------------------------ what is said
+# ------------------------------------------------------------------------------- the certificate
 
 
 @dataclass(frozen=True, eq=False)
 class _Losses:
-    """What a stratum loses about one sensitive column, of each pair either way, at least 0.
+    """The losses of a stratum about one sensitive column, at least 0.
 
     Attributes
     ----------
     counted, proven : ndarray of shape (n_pairs, 2)
-        As counted, and over the set.
+        As counted, and the worst over the confidence set, of each pair in both directions.
     joint, further : float
+        See `PrototypeFacts`.
     """
 
     counted: FloatArray
@@ -110,37 +109,37 @@ class _Losses:
     further: float
 
 
-def _losses_of(part: Part, group: SecretCounts, error: float | None) -> _Losses:
-    """Return the losses of a stratum with a channel, each computed once, and exactly."""
+def _losses_of(part: StratumChannel, group: SecretCounts, error: float | None) -> _Losses:
+    """Return the exact losses of a stratum that has a channel."""
     assert part.channel is not None
-    there = group.occurring()
+    occurring = group.occurring()
     both = np.isin(group.pairs, np.flatnonzero(group.counts.sum(axis=0))).all(axis=1)
     as_counted, further = np.zeros((len(group.pairs), 2)), 0.0
-    if len(there.pairs):
-        found = prototype_losses(part.channel, there.as_counted(), there.pairs)
+    if len(occurring.pairs):
+        found = prototype_losses(part.channel, occurring.as_counted(), occurring.pairs)
         as_counted[both] = np.maximum(found.max(axis=2), 0.0)
-        further = further_odds(part.channel, there.as_counted(), there.pairs)
+        further = further_odds(part.channel, occurring.as_counted(), occurring.pairs)
     if error is None:
         return _Losses(as_counted, as_counted, 0.0, further)
     boxes = group.boxes(error)
     proven = prototype_losses(part.channel, boxes, group.pairs).max(axis=2)
-    channel, everybody = part.with_others(group)
-    joint = prototype_losses(channel, everybody.joint_boxes(error), group.pairs).max()
+    channel, extended = part.with_absent_prototypes(group)
+    joint = prototype_losses(channel, extended.joint_boxes(error), group.pairs).max()
     further = further_odds(part.channel, boxes, group.pairs)
     return _Losses(as_counted, np.maximum(proven, 0.0), max(float(joint), 0.0), further)
 
 
 @dataclass(frozen=True, eq=False)
 class LearntRows:
-    """The typical rows and channels of a fit, and what follows from them."""
+    """The typical rows and channels of a fit, with certificate and fitted attributes."""
 
     settings: Settings
     read: TableRead
-    tried: Sequence[Tried]
-    best: Tried
+    tried: Sequence[SolvedCandidate]
+    best: SolvedCandidate
 
-    def plain(self) -> LearntMechanism:
-        """Return what a fitted estimator is made of."""
+    def mechanism(self) -> LearntMechanism:
+        """Return all that the fitted estimator takes."""
         read = self.read
         return LearntMechanism(
             hidden=read.hidden,
@@ -150,14 +149,14 @@ class LearntRows:
             mechanism=self.typical,
             certificate=self.certificate(),
             order=read.order,
-            columns=[*read.public, *read.known, *read.handed],
+            columns=[*read.public, *read.known, *read.remainder],
             useless=self.useless(),
             attributes=self.attributes(),
         )
 
     @cached_property
     def typical(self) -> TypicalRows:
-        """What releases rows."""
+        """The mechanism."""
         best, strata = self.best, self.read.strata
         counts = best.candidate.drawn
         drawn = None if counts is None else counts.drawn()
@@ -166,10 +165,10 @@ class LearntRows:
             assert channel is not None
             return TypicalRows(best.prototypes, channel, drawn)
         channel, rows = best.released_by()
-        return TypicalRows(best.prototypes, channel, drawn, Known(strata, rows))
+        return TypicalRows(best.prototypes, channel, drawn, ChannelIndex(strata, rows))
 
     def attributes(self) -> dict[str, Any]:
-        """Return what a fitted estimator shows: prototypes, counts, channel and labels."""
+        """Return the fitted attributes: prototypes, counts, channel and labels."""
         best, strata = self.best, self.read.strata
         columns = [
             (secret.name, secret.labels[code])
@@ -188,8 +187,8 @@ class LearntRows:
             "channel_": channels[0]
             if strata is None
             else dict(zip(strata.labels, channels, strict=True)),
-            "_anew": best.anew,
-            # groups of the rows of a lazy table have no place among them
+            "_budget_curve": best.budget_curve,
+            # rows of a lazy table have no order
             **({} if self.read.is_lazy else {"labels_": best.candidate.codes}),
         }
 
@@ -205,7 +204,7 @@ class LearntRows:
 
     @cached_property
     def _of_labels(self) -> list[_Losses]:
-        """The losses to readers who join a label, whom the budget covers, too."""
+        """The losses to readers who know a joined label, in each stratum with a channel."""
         return [
             _losses_of(part, group, self.best.error)
             for part in self.best.parts
@@ -229,8 +228,8 @@ class LearntRows:
         )
 
     def _beside(self) -> list[str]:
-        """Return what comes out as it is, and who can repeat the draws."""
-        passed, seed = self.read.handed, self.settings.seed
+        """Return sentences on columns passed through and on a seed."""
+        passed, seed = self.read.remainder, self.settings.seed
         return [
             *([say.about_passed(passed)] if passed else []),
             *([] if seed is None else [say.about_seed(seed, "draws", "undo them")]),
@@ -241,18 +240,15 @@ class LearntRows:
         return utilities(self.read.sample, self.best, self.typical)
 
     def _changes_more_than_a_constant(self) -> bool:
-        """Whether rows do, over all columns; drawn values spread as the table does, and may."""
+        """Whether typical rows do, on average over columns; drawn values are not judged."""
         changes = [(each.change_sd, each.constant_sd) for each in self._utilities]
         typical, constant = np.mean(changes, axis=0)
         return self.settings.values == "typical" and bool(typical > constant * (1.0 + 1e-9))
 
     def useless(self) -> list[str]:
-        """Return that a constant would do as well: of all columns or in which strata, or of some.
-
-        Drawn values spread as the table does, and may change more.
-        """
+        """Return a warning if a constant would do as well, for some columns or strata."""
         best, strata = self.best, self.read.strata
-        flat = [k for k, part in enumerate(best.parts) if part.tells_nothing]
+        flat = [k for k, part in enumerate(best.parts) if part.is_nearly_constant]
         if not flat and not (strata is None and self._changes_more_than_a_constant()):
             drawn = self.settings.values == "drawn"
             return [] if drawn else say.worthless(self._utilities, noisy=False)
@@ -277,7 +273,7 @@ class LearntRows:
         ]
 
     def _pairs(self) -> list[PairLoss]:
-        """Return the losses of each pair, the largest of any stratum."""
+        """Return the loss of each pair in both directions, the largest of any stratum."""
         found, bound = [], self.settings.guarantee.notion.epsilon
         for (secret, used, pairs), losses in zip(self.read.groups, self._losses, strict=True):
             none = np.zeros((len(pairs), 2))
@@ -299,11 +295,11 @@ class LearntRows:
         losses = [*(each for of_column in self._losses for each in of_column), *self._of_labels]
         most = max(MOST_TABLES // len(best.parts), 1)
         tables = [
-            table_loss(part.channel, known[0].sizes, there, most)
+            table_loss(part.channel, groups[0].sizes, occurring, most)
             for part in best.parts
             if part.channel is not None
-            for known in (part.groups, *([label] for label in part.joined))
-            if (there := [g for g in (g.occurring() for g in known) if len(g.pairs)])
+            for groups in (part.groups, *([label] for label in part.joined))
+            if (occurring := [g for g in (g.occurring() for g in groups) if len(g.pairs)])
         ]
         joint = max((each.joint for each in losses), default=0.0)
         return PrototypeFacts(
@@ -327,24 +323,24 @@ class LearntRows:
         )
 
     def _strata_facts(self, strata: Strata) -> StrataFacts:
-        """Return what known values tell by themselves, as shares of the people."""
+        """Return what strata tell by themselves."""
         parts, total = self.best.parts, self.read.total
         sizes = np.array([part.total for part in parts])
-        alike = [
+        one_secret = [
             any((g.counts.sum(axis=0) == g.sizes.sum()).any() for g in part.groups)
             for part in parts
         ]
         return StrataFacts(
             known=tuple(map(str, strata.names)),
             n_strata=len(strata),
-            constant=float(sizes[[part.tells_nothing for part in parts]].sum() / total),
-            one_secret=float(sizes[alike].sum() / total),
+            constant=float(sizes[[part.is_nearly_constant for part in parts]].sum() / total),
+            one_secret=float(sizes[one_secret].sum() / total),
             alone=float(sizes[sizes == 1].sum() / total),
             below_ten=float(sizes[sizes < 10].sum() / total),
         )
 
     def _drawn_loss(self, n_columns: int) -> float | None:
-        """Return what so many drawn columns of a fitted row may lose besides."""
+        """Return the extra loss of ``n_columns`` drawn columns of a fitted row."""
         best = self.best
         if best.candidate.drawn is None:
             return None
@@ -362,15 +358,15 @@ class LearntRows:
         )
 
     def _beyond(self) -> float | None:
-        """Return the share of people beyond the budget within values of y, or of passed columns."""
+        """Return the share of people beyond the budget for who knows y or a passed column."""
         best, epsilon, shares = self.best, self.settings.guarantee.notion.epsilon, []
         for which in range(1, len(best.candidate.sizes)):
             share = 0.0
             for k, part in enumerate(best.parts):
                 if part.channel is not None:
                     labels = [
-                        [group.some(part.there) for group in columns]
-                        for columns in best.candidate.labelled(k, which)
+                        [group.some(part.present) for group in columns]
+                        for columns in best.candidate.counts_by_label(k, which)
                     ]
                     share += part.total * share_beyond(part.channel, labels, epsilon)
             shares.append(share / self.read.total)

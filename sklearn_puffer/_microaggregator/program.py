@@ -1,8 +1,8 @@
 r"""The channel between prototypes that changes least, over all masses that the counts allow.
 
 A row of prototype a is released as b with probability K(b|a). Let :math:`f_a` be the share of
-prototype a. One linear program minimises :math:`\sum_a f_a K(b|a) d(a, b)` over channels that keep
-the share of every prototype, :math:`\sum_a f_a K(b|a) = f_b`, and for which
+prototype a. One linear program minimises :math:`\sum_{a,b} f_a K(b|a) d(a, b)` over channels that
+keep the share of every prototype, :math:`\sum_a f_a K(b|a) = f_b`, and for which
 
 .. math:: U_s(b) \le e^{\varepsilon} L_t(b)
 
@@ -13,29 +13,29 @@ some real :math:`\mu` (linear duality)
 .. math:: \sum_a \left[l(a) x_a + (u(a) - l(a)) (x_a)_+\right] + p^+ \mu_+ - p^- \mu_- \le 0,
           \qquad x_a = K(b|a) - U - \mu.
 
-L is the mirror image: with -K in the place of K the largest quotient is -L. So both are one block
-of constraints with another sign.
+The constraint on L is the one on U with -K for K and -L for U. So both are one block of
+constraints, with a sign.
 
-Every row may become b with a chance :math:`y_b`, and has further chances of its own to become one
-of the prototypes near its own, or of the largest, and the other way round: what leaves a prototype
-has to come back. Off this mask :math:`K(b|a) = y_b`, and one variable stands for all the positive
-parts, with the sums of their l and u. With y = f and nothing more the channel tells nothing: there
-is always a solution.
+To keep the program small, K(b|a) is a variable of its own only on a mask: where b is one of the
+prototypes nearest to a, or one of the largest, or the reverse. Elsewhere :math:`K(b|a) = y_b`, one
+variable for all such a, and one variable stands for the sum of their positive parts. The constant
+channel, y = f, is always a solution.
 
-The solver is not believed: its answer becomes whole numbers, and is mixed with that constant
-channel until the loss, computed by other code and exactly, is within the budget.
+The solver is not trusted. Its solution is rounded to whole numbers, and mixed with the constant
+channel until the loss, computed exactly by other code, is within the budget.
 
-*Masses.* What counts of secrets in prototypes say: simultaneous bounds on their masses.
+*Masses.* Counts of secrets in prototypes give simultaneous confidence bounds on their masses.
 
 Of n rows of prototype a, c have secret s. Given the public columns, their secrets are independent,
-with unequal chances. Two-sided Clopper-Pearson bounds hold the mean of these chances,
+with unequal probabilities. Two-sided Clopper-Pearson bounds hold for the mean of these,
 
 .. math:: B^{-1}_{e/2}(c, n - c + 1) \le q_s(a) \le B^{-1}_{1 - e/2}(c + 1, n - c),
 
-since a sum of unequal chances is less spread than a binomial of the same mean (Hoeffding 1956),
-with one exception. That at least one of n happens, with a mean :math:`\mu` below 1, has a chance of
-:math:`\mu` at most, and with equal chances of :math:`1 - (1 - \mu/n)^n \ge 1 - e^{-\mu}`. Where
-c = 1 or c = n - 1 the part e is lowered for it, to :math:`2 (1 - e^{-e/2})`.
+since a sum of independent events of unequal probabilities has lighter tails than the binomial of
+the same mean (Hoeffding 1956), with one exception. If the mean :math:`\mu` of the sum is below 1,
+at least one event occurs with a probability of at most :math:`\mu`; if all are equally probable, of
+:math:`1 - (1 - \mu/n)^n \ge 1 - e^{-\mu}`. So if c = 1 or c = n - 1, the error e of the bound is
+lowered to :math:`2 (1 - e^{-e/2})`.
 """
 
 from __future__ import annotations
@@ -56,33 +56,32 @@ from sklearn_puffer._noise import WHOLE, IntegerRows
 from sklearn_puffer._numerics import solved
 
 NEAREST, LARGEST = 60, 10
-"""How many prototypes a row has chances of its own for, those near its own and the largest; and
-they for their rows to become its own."""
+"""The mask: how many nearest and how many largest prototypes K(b|a) is a variable for."""
 
-_MOST_ARCS = 14_400  # times blocks of constraints, for programs of seconds: then fewer are near
-_FEWEST = 10
+_MOST_ARCS = 14_400  # times blocks of constraints, solved in seconds; beyond, the mask is smaller
+_FEWEST_NEAREST = 10
 
-_INSIDE = 1e-9  # of e^epsilon, which the solver does not get
-_MOST = 1e6  # of e^epsilon: beyond, tolerances are all that counts
+_SOLVER_MARGIN = 1e-9  # by which the solver gets less than e^epsilon, relatively
+_LARGEST_RATIO = 1e6  # of e^epsilon in the program: a larger one is beyond its tolerances
 
 
 ONE = 1 << 60
-"""What the masses of all secrets in all prototypes sum to, as whole numbers."""
+"""The sum of the masses of all secrets in all prototypes, as whole numbers."""
 
-_OUTWARDS = 2.0**-40  # relatively: more than quantiles of the beta distribution are off by
-_FOR_SHARES = 0.2  # of the error; bounds within prototypes have the rest
+_OUTWARDS = 2.0**-40  # relative error allowed to quantiles of the beta distribution
+_ERROR_OF_SHARES = 0.2  # part of the error for bounds on whole secrets; the rest is for prototypes
 
 
 @dataclass(frozen=True, eq=False)
 class SecretCounts:
-    """Rows in prototypes, in all and by protected secret: of everybody, or of one joined label.
+    """Rows in each prototype, by protected secret: of everybody, or of one joined label.
 
     Attributes
     ----------
     counts : ndarray of int64 of shape (n_prototypes, n_secrets)
         Rows of each secret that a protected pair names, at least two.
     sizes : ndarray of int64 of shape (n_prototypes,)
-        All rows of each prototype, those of other secrets among them.
+        All rows of each prototype, those of secrets without a pair included.
     pairs : ndarray of intp of shape (n_pairs, 2)
         The protected pairs, as columns of ``counts``.
     """
@@ -92,34 +91,34 @@ class SecretCounts:
     pairs: Array
 
     def as_counted(self) -> MassBoxes:
-        """Return the counts, as if all people had been counted."""
+        """Return the counts as masses without sampling error."""
         return MassBoxes.as_counted(self.counts)
 
     def occurring(self) -> SecretCounts:
-        """Return the counts of the secrets that occur, and the pairs of which both do."""
-        there = np.flatnonzero(self.counts.sum(axis=0))
-        pairs = self.pairs[np.isin(self.pairs, there).all(axis=1)]
-        return SecretCounts(self.counts[:, there], self.sizes, np.searchsorted(there, pairs))
+        """Return the counts of secrets that occur, and the pairs of these."""
+        used = np.flatnonzero(self.counts.sum(axis=0))
+        pairs = self.pairs[np.isin(self.pairs, used).all(axis=1)]
+        return SecretCounts(self.counts[:, used], self.sizes, np.searchsorted(used, pairs))
 
     def some(self, prototypes: IntArray) -> SecretCounts:
         """Return the counts in some prototypes."""
         return SecretCounts(self.counts[prototypes], self.sizes[prototypes], self.pairs)
 
     def boxes(self, error: float) -> MassBoxes:
-        r"""Return bounds that hold at once for the people of whom these rows are a sample.
+        r"""Return simultaneous bounds on the masses of the population that the rows are drawn from.
 
         Parameters
         ----------
         error : float
-            What all bounds together may miss, in (0, 1).
+            The probability that any bound fails, in (0, 1).
 
         Notes
         -----
         *Formal guarantees.* Given the public columns let the secrets of the rows be independent,
-        with any chances. Then with a probability of at least 1 - ``error`` every
-        :math:`m_s(a) = N_a q_s(a) / N` and every sum of them is within its bounds, in units of
-        2^-60, where :math:`q_s(a)` is the mean chance of secret s over the rows of prototype a.
-        Bounds of one of two secrets say those of the other.
+        with any probabilities. Then with a probability of at least 1 - ``error`` every
+        :math:`m_s(a) = N_a q_s(a) / N` and every sum over a is within its bounds, in units of
+        2^-60, where :math:`q_s(a)` is the mean probability of secret s over the :math:`N_a` of N
+        rows that have prototype a. Of two secrets the bounds of one determine those of the other.
 
         Examples
         --------
@@ -131,29 +130,29 @@ class SecretCounts:
         total = self.sizes.sum()
         sizes = self.sizes[:, None]
         n_bounds = int(np.count_nonzero(sizes)) * self._free
-        share = (1.0 - _FOR_SHARES) * error / n_bounds
+        share = (1.0 - _ERROR_OF_SHARES) * error / n_bounds
         low, high = clopper_pearson(self.counts, sizes, share)
         weights = sizes / total
         return self._boxes(weights * low, weights * high, error)
 
     def joint_boxes(self, error: float) -> MassBoxes:
-        """Return bounds that hold for new rows too: the shares of prototypes are a sample as well.
+        """Return bounds for new rows, whose prototypes are random, too.
 
-        The prototypes are taken to be fixed before the rows are drawn.
+        They assume prototypes that are fixed before the rows are drawn.
         """
         total = self.sizes.sum()
-        share = (1.0 - _FOR_SHARES) * error / self.counts.size
+        share = (1.0 - _ERROR_OF_SHARES) * error / self.counts.size
         return self._boxes(*clopper_pearson(self.counts, total, share), error)
 
     @property
     def _free(self) -> int:
-        """How many secrets have bounds of their own."""
+        """The number of secrets that need bounds of their own."""
         n_secrets = self.counts.shape[1]
         alone = n_secrets == 2 and np.array_equal(self.counts.sum(axis=1), self.sizes)
         return 1 if alone else n_secrets
 
     def _boxes(self, low: FloatArray, high: FloatArray, error: float) -> MassBoxes:
-        share = _FOR_SHARES * error / self._free
+        share = _ERROR_OF_SHARES * error / self._free
         sums = clopper_pearson(self.counts.sum(axis=0), self.sizes.sum(), share)
         return MassBoxes(_down(low), _up(high), _down(sums[0]), _up(sums[1]))
 
@@ -161,7 +160,9 @@ class SecretCounts:
 def clopper_pearson(
     hits: IntArray, trials: IntArray, error: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return bounds on the mean chance of independent trials, each pair missing with ``error``.
+    """Return two-sided bounds on the mean probability of independent trials.
+
+    Each interval fails with a probability of at most ``error``.
 
     Examples
     --------
@@ -176,7 +177,7 @@ def clopper_pearson(
 
 
 def _half(error: float, events: IntArray) -> FloatArray:
-    """Return what one side may miss; less for one event, where chances may be unequal."""
+    """Return the error of one side: lowered for a single event, as probabilities may be unequal."""
     return np.where(events == 1, -np.expm1(-error / 2.0), error / 2.0)
 
 
@@ -189,46 +190,51 @@ def _up(masses: FloatArray) -> IntArray:
 
 
 class Tally:
-    """How often each secret occurs in each prototype, within parts of the rows that are added.
+    """How often each secret occurs in each prototype, within parts of the rows.
 
     Parameters
     ----------
     groups : sequence of tuple
-        Of each sensitive column how many secrets there are, which of these are protected, and the
-        pairs of them.
-    n_prototypes, n_parts : int
+        For each sensitive column the secret, the codes of its protected values, and their pairs.
+    secrets : sequence of ndarray of int
+        The code of each row's secret in each sensitive column.
+    cells : tuple of 2 ndarray of int
+        The part and the prototype of each row.
+    weights : ndarray of int or None
+    shape : tuple of 2 int
+        The numbers of parts and of prototypes.
     """
 
     def __init__(
-        self, groups: Sequence[tuple[int, list[int], Array]], n_prototypes: int, n_parts: int
+        self,
+        groups: Sequence[tuple[Any, list[int], Array]],
+        secrets: Sequence[IntArray],
+        cells: tuple[IntArray, IntArray],
+        weights: Array | None,
+        shape: tuple[int, int],
     ) -> None:
-        self._groups = groups
-        self._counts = [np.zeros((n_parts, n_prototypes, n), dtype=np.int64) for n, *_ in groups]
-
-    def add(
-        self, secrets: Sequence[IntArray], codes: IntArray, parts: IntArray, weights: Array | None
-    ) -> None:
-        """Add some rows: their secret in each sensitive column, prototype, part, and weight."""
-        for each, counts in zip(secrets, self._counts, strict=True):
-            cells = (parts * counts.shape[1] + codes) * counts.shape[2] + each
-            counts += (
-                np.bincount(cells, weights, counts.size).astype(np.int64).reshape(counts.shape)
-            )
+        self._groups, self._counts = groups, list[IntArray]()
+        parts, codes = cells
+        for (secret, *_), of_row in zip(groups, secrets, strict=True):
+            n = len(secret.labels)
+            index = (parts * shape[1] + codes) * n + of_row
+            counts = np.bincount(index, weights, shape[0] * shape[1] * n).astype(np.int64)
+            self._counts.append(counts.reshape(*shape, n))
 
     def of(self, parts: slice) -> list[SecretCounts]:
         """Return the counts of each sensitive column in some of the parts together."""
         found = []
         for (_, used, pairs), counts in zip(self._groups, self._counts, strict=True):
-            both = counts[parts].sum(axis=0)
-            found.append(SecretCounts(both[:, used], both.sum(axis=1), pairs))
+            total = counts[parts].sum(axis=0)
+            found.append(SecretCounts(total[:, used], total.sum(axis=1), pairs))
         return found
 
 
 # ------------------------------------------------------------------------------------ the problem
 
 
-class Bounded(NamedTuple):
-    """Masses of some people's secrets, and which pairs of them are protected."""
+class SecretMasses(NamedTuple):
+    """A set of masses of secrets in prototypes, and the protected pairs."""
 
     boxes: MassBoxes
     pairs: Array
@@ -240,24 +246,24 @@ class ChannelProblem:
 
     Attributes
     ----------
-    bounded : sequence of Bounded
-        The budget holds within each: of every sensitive column, and of every joined label.
+    bounded : sequence of SecretMasses
+        The budget is kept over each: of every sensitive column, and of every joined label.
     sizes : ndarray of int64 of shape (n,)
         Rows of each prototype, at least one.
     distances : ndarray of shape (n, n)
-        What rows of prototype a change by, on average, if they are released as b.
+        Mean change of rows of prototype a that are released as b.
     epsilon : float
         The budget, in nats.
     """
 
-    bounded: Sequence[Bounded]
+    bounded: Sequence[SecretMasses]
     sizes: IntArray
     distances: FloatArray
     epsilon: float
 
     @property
     def n(self) -> int:
-        """How many prototypes there are."""
+        """The number of prototypes."""
         return len(self.sizes)
 
     @property
@@ -281,7 +287,7 @@ def least_change(problem: ChannelProblem) -> IntegerRows:
     Raises
     ------
     ValueError
-        If the budget is smaller than what rounding leaves of it.
+        If the constant channel, rounded to whole numbers, exceeds the budget.
 
     Notes
     -----
@@ -292,7 +298,7 @@ def least_change(problem: ChannelProblem) -> IntegerRows:
     --------
     >>> boxes = MassBoxes.as_counted(np.array([[30, 10], [10, 30]]))
     >>> distances = np.array([[0.0, 1.0], [1.0, 0.0]])
-    >>> bounded = [Bounded(boxes, np.array([[0, 1]]))]
+    >>> bounded = [SecretMasses(boxes, np.array([[0, 1]]))]
     >>> problem = ChannelProblem(bounded, np.array([40, 40]), distances, epsilon=0.5)
     >>> rows = least_change(problem)
     >>> (rows.shares / WHOLE).round(4).tolist(), problem.loss(rows) <= 0.5
@@ -304,14 +310,14 @@ def least_change(problem: ChannelProblem) -> IntegerRows:
 
 
 def _mask(problem: ChannelProblem) -> BoolArray:
-    """Return which prototypes the rows of each have chances of their own for."""
+    """Return where K(b|a) is a variable of its own, shape (n, n)."""
     n, mask = problem.n, np.eye(problem.n, dtype=bool)
     n_blocks = 2 * sum(bounded.boxes.n_secrets for bounded in problem.bounded)
-    near = min(NEAREST, max(_MOST_ARCS // max(2 * n_blocks * n, 1), _FEWEST))
+    near = min(NEAREST, max(_MOST_ARCS // max(2 * n_blocks * n, 1), _FEWEST_NEAREST))
     order = np.argsort(problem.distances, axis=1, kind="stable")[:, :near]
     np.put_along_axis(mask, order, True, axis=1)
     mask[:, np.argsort(-problem.sizes, kind="stable")[:LARGEST]] = True
-    # shares are kept: for what leaves a prototype as much has to come back
+    # symmetric, as shares are kept: as much mass enters a prototype as leaves it
     return np.asarray(mask | mask.T)
 
 
@@ -319,7 +325,7 @@ def _mask(problem: ChannelProblem) -> BoolArray:
 
 
 def _solved(problem: ChannelProblem, mask: BoolArray) -> FloatArray | None:
-    """Return the solver's channel, or None where it found none."""
+    """Return the channel that the solver finds, None if it fails."""
     program = _Program(problem, mask)
     answer = solved(program.objective, most=program.most, equal=program.equal)
     if answer is None:
@@ -328,10 +334,10 @@ def _solved(problem: ChannelProblem, mask: BoolArray) -> FloatArray | None:
 
 
 class _Program:
-    """Variables: K - y of each arc, y, then a block for each secret and side.
+    """The linear program: K - y on each arc (a, b) of the mask, y, then a block for each U and L.
 
-    A block has, for each prototype b, U - y or L - y, the two parts of mu, and the positive parts
-    (x_a)_+ of its arcs and of all else. All but those of the arcs are in units of f_b.
+    A block has, for each prototype b, U - y or L - y, both parts of mu, and the positive parts
+    (x_a)_+ on the arcs and off the mask. All variables but those of arcs are in units of f_b.
     """
 
     def __init__(self, problem: ChannelProblem, mask: BoolArray) -> None:
@@ -342,7 +348,7 @@ class _Program:
 
     @cached_property
     def objective(self) -> FloatArray:
-        """The change, in units of its largest part."""
+        """The costs of the variables, in units of the largest."""
         problem = self.problem
         arcs = problem.shares[self.sources] * problem.distances[self.mask]
         everybody = problem.shares * (problem.shares @ problem.distances)
@@ -357,7 +363,7 @@ class _Program:
 
     @property
     def first(self) -> int:
-        """Where the blocks begin."""
+        """The index of the first variable of the blocks."""
         return self.n_arcs + self.n
 
     @cached_property
@@ -372,12 +378,12 @@ class _Program:
 
     @property
     def n_variables(self) -> int:
-        """How many variables there are."""
+        """The number of variables."""
         return self.first + sum(block.n_own for block in self.blocks)
 
     @property
     def equal(self) -> tuple[Any, FloatArray]:
-        """Every row sums to 1, and every prototype keeps its share."""
+        """The equations: every row sums to 1, and every prototype keeps its share."""
         arcs, shares = np.arange(self.n_arcs), self.problem.shares
         kept = shares[self.sources] / shares[self.targets]
         shape = (self.n, self.n_arcs)
@@ -387,13 +393,13 @@ class _Program:
         others = sparse.csr_array((self.n, self.n_variables - self.first))
         sums = sparse.hstack([rows, everybody, others], format="csr")
         shares_kept = sparse.hstack([columns, sparse.eye_array(self.n), others], format="csr")
-        # the last follows from the others; a second word on it might contradict them
+        # the last equation follows from the others, up to rounding
         matrix = sparse.vstack([sums, shares_kept[:-1]], format="csr")
         return matrix, np.ones(2 * self.n - 1)
 
     @property
     def most(self) -> tuple[Any, FloatArray] | None:
-        """The blocks, and the budget of each ordered pair; None without secrets."""
+        """The inequalities: blocks, and the budget of each ordered pair; None without secrets."""
         if not self.blocks:
             return None
         arcs = sparse.vstack([block.arcs for block in self.blocks])
@@ -404,7 +410,7 @@ class _Program:
         return matrix, np.zeros(matrix.shape[0])
 
     def _budgets(self) -> list[Any]:
-        growth = min(exp(min(self.problem.epsilon, 700.0)) * (1.0 - _INSIDE), _MOST)
+        growth = min(exp(min(self.problem.epsilon, 700.0)) * (1.0 - _SOLVER_MARGIN), _LARGEST_RATIO)
         firsts = self.first + np.cumsum([0, *(block.n_own for block in self.blocks)])
         budgets, before = [], 0
         for boxes, pairs in self.problem.bounded:
@@ -415,7 +421,7 @@ class _Program:
         return budgets
 
     def _difference(self, upper: int, lower: int, growth: float) -> Any:
-        """Return the rows U(b) - growth L(b) of blocks that begin there; both are above y."""
+        """Return the rows U(b) - growth L(b), for blocks that begin at ``upper`` and ``lower``."""
         each = np.arange(self.n)
         data = np.repeat([1.0, -growth, 1.0 - growth], self.n)
         columns = np.concatenate([upper + each, lower + each, self.n_arcs + each])
@@ -424,11 +430,11 @@ class _Program:
 
 
 class _Block:
-    """The constraints that hold the largest quotient of one secret below U, or above L.
+    """The constraints that bound the quotients of one secret by U from above, or L from below.
 
-    Its variables: U - y (or L - y), mu_+, mu_-, of shape (n,), the positive parts of the arcs whose
-    mass has room, and the positive parts off the mask, of shape (n,). In x = K - U - mu both K and
-    U may be taken above y, and off the mask K - y is 0.
+    Its variables: U - y (or L - y), mu_+ and mu_-, each of shape (n,); the positive parts of the
+    arcs whose mass is not exact; and the positive parts off the mask, of shape (n,). In
+    x = K - U - mu, y may be subtracted from both K and U; then K is 0 off the mask.
     """
 
     def __init__(self, program: _Program, boxes: MassBoxes, secret: int, sign: float) -> None:
@@ -441,12 +447,12 @@ class _Block:
 
     @property
     def n_own(self) -> int:
-        """How many variables it has."""
+        """The number of its variables."""
         return 4 * self.n + len(self.loose)
 
     @cached_property
     def arcs(self) -> Any:
-        """The constraints over K: the sums of l x, then the positive parts of arcs."""
+        """The coefficients of K: of the sums of l x, then of the positive parts."""
         program = self.program
         gains = self.sign / program.problem.shares[program.targets]
         sums = sparse.csr_array(
@@ -461,14 +467,11 @@ class _Block:
 
     @cached_property
     def own(self) -> Any:
-        """The same constraints over the block's variables.
-
-        x is sign (K - U) - mu: with the sign it is the quotient's excess over U, or below L.
-        """
+        """The coefficients of the block's own variables, in x = sign (K - U) - mu."""
         n, n_loose, sign = self.n, len(self.loose), self.sign
         each, parts, held = np.arange(n), np.arange(n_loose), self.program.targets[self.loose]
         total, (least, most) = self.low.sum(), self.shares
-        level = ((0, -sign), (n, -1.0), (2 * n, 1.0))  # what all x of b have in common
+        level = ((0, -sign), (n, -1.0), (2 * n, 1.0))  # the terms of x other than K
         return _of_entries(
             [
                 (each, each, -sign * total),
@@ -486,9 +489,9 @@ class _Block:
 
 
 def _of_entries(entries: Sequence[tuple[IntArray, IntArray, Any]], shape: tuple[int, int]) -> Any:
-    """Return a sparse matrix of rows, columns and their values."""
-    alike = [np.broadcast_arrays(*each) for each in entries]
-    rows, columns, values = (np.concatenate(each) for each in zip(*alike, strict=True))
+    """Return a sparse matrix with entries (rows, columns, values), which are broadcast."""
+    equal = [np.broadcast_arrays(*each) for each in entries]
+    rows, columns, values = (np.concatenate(each) for each in zip(*equal, strict=True))
     return sparse.coo_array((values, (rows, columns)), shape=shape)
 
 
@@ -496,27 +499,24 @@ def _of_entries(entries: Sequence[tuple[IntArray, IntArray, Any]], shape: tuple[
 
 
 def _within(problem: ChannelProblem, channel: FloatArray) -> IntegerRows:
-    """Return rows of whole numbers, mixed with the constant ones until the loss is in the budget.
-
-    First with none of them, then with a share that grows from a hair to all.
-    """
+    """Return a channel in whole numbers, mixed with the constant one until it is in the budget."""
     for share in [0.0, *np.geomspace(1e-9, 1.0, 40)]:
         rows = whole_rows((1.0 - share) * _cleaned(channel) + share * problem.shares)
         if problem.loss(rows) <= problem.epsilon:
             return rows
     raise ValueError(
-        f"epsilon={problem.epsilon!r} is smaller than what rounding leaves of it; allow more."
+        f"epsilon={problem.epsilon!r} is smaller than the rounding error of the channel; raise it."
     )
 
 
 def _cleaned(channel: FloatArray) -> FloatArray:
-    """Return rows that are not negative, without dust, and sum to 1."""
+    """Return a channel without entries below the solver's tolerance, whose rows sum to 1."""
     kept = np.where(channel > 1e-9, channel, 0.0)
     return np.asarray(kept / kept.sum(axis=1, keepdims=True))
 
 
 def whole_rows(channel: FloatArray) -> IntegerRows:
-    """Return a channel as shares of 2^62; what rounding leaves goes to the largest of a row."""
+    """Return a channel as shares of 2^62; the largest of a row takes the rounding errors."""
     shares = np.floor(channel * WHOLE).astype(np.int64)
     each = np.arange(len(shares))
     shares[each, shares.argmax(axis=1)] += WHOLE - shares.sum(axis=1)

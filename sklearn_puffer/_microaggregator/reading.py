@@ -1,8 +1,8 @@
-"""How the table of a fit is read: which columns are what, whose secret is which, and a sample.
+"""How `fit` reads a table: the roles of columns, secrets, strata, and a sample of the rows.
 
-Of a lazy table the engine finds the rows that are learnt from, and counts all of them: a function
-passes through the rows part by part, and adds the digest of each, or its stratum and its
-prototypes. The engine groups by these numbers. Memory holds the sample and the groups.
+For a lazy table the engine finds the sample and counts all rows. A function is applied to each part
+of the table, and adds the digest of each row, or its stratum and its prototypes. The engine groups
+by these numbers. Memory holds the sample and the groups.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ from sklearn_puffer._tables import (
 from sklearn_puffer._words import listed, quoted
 
 MOST_JOINED = 20
-"""Combinations of joined labels, each of which is a further family of constraints."""
+"""The most combinations of joined labels; each adds constraints to the program."""
 
 MOST_LABELS = 20
-"""Values of y, or of a passed column, of which it is said what they tell besides."""
+"""The most values of y, or of a passed column, for the certificate to say what they tell."""
 
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """The parameters of a `PufferfishMicroaggregator`, as far as they are checked without data.
+    """The parameters of a `PufferfishMicroaggregator`, checked as far as that needs no data.
 
     Attributes
     ----------
@@ -105,19 +105,19 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Some rows of a table, as they are counted.
+    """Rows of a table, to be counted.
 
     Attributes
     ----------
     columns : dict of Values
-        The public ones.
+        The public columns; none of a lazy table.
     secrets : list of ndarray
         The code of each row's secret in each sensitive column.
     strata : ndarray of int
     joined : ndarray of int
         The combination of joined labels; 0 without any.
     named : list of ndarray
-        The codes of labels that readers may know, y or a passed column.
+        The codes of y and of passed columns, which readers may know, where these have few values.
     weights : ndarray of int or None
     """
 
@@ -125,25 +125,25 @@ class Batch:
     secrets: list[IntArray]
     strata: IntArray
     joined: IntArray
-    named: list[IntArray]
+    label_codes: list[IntArray]
     weights: Array | None
 
 
 Counting = Callable[[Sequence[Prototypes]], tuple[Batch, list[IntArray]]]
-"""Returns rows that count, and which of the given prototypes each has, for each set of these."""
+"""Returns the rows to be counted, and for each set of prototypes the one of each row."""
 
 
 @dataclass(frozen=True, eq=False)
 class TableRead:
-    """A table as it was read: which columns are what, a sample, and how its rows are counted.
+    """A table as it was read: the roles of columns, a sample, and how its rows are counted.
 
-    Its ``batch`` has every secret and label, and those of a lazy table not beside prototypes.
+    ``batch`` has all secrets and labels; the rows of a lazy table are grouped by these.
     """
 
     hidden: list[Name]
     public: list[Name]
     known: list[Name]
-    handed: list[Name]
+    remainder: list[Name]
     joined: list[Name]
     secrets: list[Secret]
     pairs: dict[Name, list[Pair]]
@@ -157,26 +157,23 @@ class TableRead:
 
     @property
     def passed(self) -> list[Name]:
-        """The columns that come out untouched: those known as they are, and those handed through.
-
-        Known ones in bins are released ones.
-        """
+        """The columns that come out unchanged: known ones without bins, and passed ones."""
         binned = [] if self.strata is None else [c.name for c in self.strata.columns if c.is_binned]
-        return [name for name in [*self.known, *self.handed] if name not in binned]
+        return [name for name in [*self.known, *self.remainder] if name not in binned]
 
     @property
     def is_lazy(self) -> bool:
-        """Whether rows were counted in groups."""
+        """Whether the table is lazy."""
         return not self.batch.columns
 
     @property
     def n_strata(self) -> int:
-        """How many combinations of known values there are."""
+        """The number of combinations of known values."""
         return 1 if self.strata is None else len(self.strata)
 
     @cached_property
     def groups(self) -> list[tuple[Secret, list[int], Array]]:
-        """Of each sensitive column the codes of the protected secrets, and pairs of these."""
+        """Each sensitive column, the codes of its protected secrets, and pairs of their indices."""
         groups = []
         for secret in self.secrets:
             pairs = np.array([[secret.find(a) for a in p] for p in self.pairs[secret.name]])
@@ -198,16 +195,19 @@ def _joined_codes(names: Sequence[Name], rows: CountedTable) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Roles:
-    """Which columns are what.
+    """The roles of the columns of X.
 
     Attributes
     ----------
     sets : list of list of names
-        The sensitive columns, those whose combination is protected together.
-    hidden, public, joined, handed : list of names
-        Those that X has; those handed through.
+        The sensitive columns; those whose combination is protected are in one list.
+    hidden : list of names
+        The sensitive columns that X has.
+    public, joined : list of names
     known : dict
-        With the number of bins, or None.
+        The number of bins of each known column, or None.
+    remainder : list of names
+        The columns that are passed through.
     """
 
     sets: list[list[Name]]
@@ -215,11 +215,11 @@ class Roles:
     public: list[Name]
     known: dict[Name, int | None]
     joined: list[Name]
-    handed: list[Name]
+    remainder: list[Name]
 
 
 def roles_of(settings: Settings, given: FitRows) -> Roles:
-    """Return which columns are what.
+    """Return the roles of the columns.
 
     Raises
     ------
@@ -235,12 +235,12 @@ def roles_of(settings: Settings, given: FitRows) -> Roles:
     refuse_twice({"sensitive": hidden, "known": [*known], "joined": joined, "public": chosen})
     public = public_columns(settings.public, names, [*hidden, *known, *joined])
     passing, used = settings.remainder == "passthrough", {*hidden, *public, *known, *joined}
-    handed = [name for name in names if passing and name not in used]
-    return Roles(sets, hidden, public, known, joined, handed)
+    remainder = [name for name in names if passing and name not in used]
+    return Roles(sets, hidden, public, known, joined, remainder)
 
 
 def read_table(settings: Settings, given: FitRows) -> TableRead:
-    """Return the secrets and public columns of a table, with all that is wrong in one error.
+    """Return a table as it was read, or raise one error with all its faults.
 
     Raises
     ------
@@ -277,12 +277,12 @@ def table_read(
     batch: Batch,
     count: Counting,
 ) -> TableRead:
-    """Return a table as it was read, once its parts were."""
+    """Return a table as it was read."""
     return TableRead(
         hidden=roles.hidden,
         public=roles.public,
         known=list(roles.known),
-        handed=roles.handed,
+        remainder=roles.remainder,
         joined=roles.joined,
         secrets=people.secrets,
         pairs=secret_pairs_of(_named_pairs(settings.guarantee.pairs), people.secrets),
@@ -298,7 +298,7 @@ def table_read(
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """Whose secret is which, and who knows what of whom.
+    """The secrets and strata of rows.
 
     Attributes
     ----------
@@ -322,17 +322,17 @@ class People:
         label: Values | None = None,
         strata: IntArray | None = None,
     ) -> Batch:
-        """Return the rows, to be counted."""
+        """Return the rows to be counted, which ``self`` was read from."""
         if strata is None:
             none = np.zeros(rows.n_rows, dtype=np.int64)
             strata = none if self.strata is None else self.strata.of(self.codes)
-        told = [label, *(rows.public_values(name) for name in roles.handed)]
+        labels = [label, *(rows.public_values(name) for name in roles.remainder)]
         return Batch(
             columns=columns,
             secrets=[secret.codes(rows.n_rows) for secret in self.secrets],
             strata=strata,
             joined=_joined_codes(roles.joined, rows),
-            named=_few([values for values in told if values is not None], rows),
+            label_codes=_label_codes([values for values in labels if values is not None]),
             weights=rows.weights,
         )
 
@@ -343,7 +343,7 @@ def read_people(given: FitRows, roles: Roles, rows: CountedTable, faults: Faults
     Raises
     ------
     TypeError, ValueError
-        Naming every column that is at fault, those included that were found before.
+        Naming every column that is at fault, those in ``faults`` too.
     """
     secrets = faults.of(lambda columns: _secret(given, rows, columns), roles.sets)
     facts = faults.of(lambda name: _known(rows, name, roles.known[name]), list(roles.known))
@@ -353,8 +353,8 @@ def read_people(given: FitRows, roles: Roles, rows: CountedTable, faults: Faults
     return People(rows, secrets, strata, codes)
 
 
-def _few(columns: Sequence[Values], rows: CountedTable) -> list[IntArray]:
-    """Return the codes of those columns that have few values, from 0 on."""
+def _label_codes(columns: Sequence[Values]) -> list[IntArray]:
+    """Return the codes of those columns that have at most `MOST_LABELS` values, from 0 on."""
     codes = [np.unique(values.ranks(), return_inverse=True)[1] for values in columns]
     return [each.ravel() for each in codes if each.max() < MOST_LABELS]
 
@@ -366,10 +366,7 @@ def _known(rows: CountedTable, name: Name, n_bins: int | None) -> tuple[KnownCol
 
 
 def sensitive_sets(given: FitRows) -> list[list[Name]]:
-    """Return the sensitive columns, those whose combination is protected in one list.
-
-    A tuple among the columns that are listed is a combination.
-    """
+    """Return the sensitive columns; the columns of a combination, a tuple, are in one list."""
     if given.secrets is not None:
         return [[name] for name in given.secrets]
     sensitive, names = given.sensitive, given.table.names
@@ -391,7 +388,7 @@ def _secret(given: FitRows, rows: CountedTable, columns: Sequence[Name]) -> Secr
 
 
 def _named_pairs(pairs: Any) -> Any:
-    """Return pairs by sensitive column, whose combinations may be named by tuples."""
+    """Return pairs by sensitive column, with the name of a combination for its tuple."""
     if not isinstance(pairs, Mapping):
         return pairs
     return {
@@ -401,9 +398,9 @@ def _named_pairs(pairs: Any) -> Any:
 
 
 def check_label(label: Values, secret: Secret, rows: CountedTable) -> None:
-    """Refuse a y that tells a secret, or is told by it: typical rows are not chosen by secrets.
+    """Refuse a y that is a function of a secret, or the reverse: it chooses typical rows.
 
-    That this depends on secrets tells them to nobody but the steward, who passed them.
+    The refusal depends on secrets, and reaches only the steward, who has them.
     """
     y, own = label.ranks(), secret.codes(rows.n_rows)
     n_both = len(np.unique(np.stack([y, own]), axis=1).T)
@@ -437,7 +434,7 @@ def _public(rows: CountedTable, name: Name, named: bool) -> Values:
 
 # ------------------------------------------------------------------------------- lazy tables
 
-_RAISED = 16.0
+_GROWTH = 16.0
 
 
 def read_lazily(settings: Settings, given: FitRows, table: LazyTable) -> TableRead:
@@ -446,18 +443,18 @@ def read_lazily(settings: Settings, given: FitRows, table: LazyTable) -> TableRe
     Raises
     ------
     TypeError, ValueError
-        If columns do not fit, or what is asked for needs rows in memory.
+        If columns do not fit, or a parameter needs rows in memory.
     """
     _refuse_rest(settings, given)
     roles = roles_of(settings, given)
-    for name in (*roles.hidden, *roles.public, *roles.known, *roles.joined, *roles.handed):
+    for name in (*roles.hidden, *roles.public, *roles.known, *roles.joined, *roles.remainder):
         table.check_type(name)
     n_rows = table.n_rows if table.weight is None else table.check_weights()
     check_size(n_rows, 2, "row")
     faults = Faults()
     faults.of(lambda name: _check_public(settings, table, name), roles.public)
-    few = [name for name in roles.handed if len(table.values(name)) <= MOST_LABELS]
-    told = replace(roles, handed=few)
+    few = [name for name in roles.remainder if len(table.values(name)) <= MOST_LABELS]
+    counted = replace(roles, remainder=few)
     labels = [*dict.fromkeys([*roles.hidden, *roles.joined, *few])]
     together = [*dict.fromkeys([*labels, *roles.known])]
     if not table.count(together):
@@ -469,9 +466,9 @@ def read_lazily(settings: Settings, given: FitRows, table: LazyTable) -> TableRe
     sample = _sampled(table, roles, people.strata, n_rows)
 
     def count(several: Sequence[Prototypes]) -> tuple[Batch, list[IntArray]]:
-        return _counted(given, told, labels, people, several)
+        return _counted(given, counted, labels, people, several)
 
-    batch = people.batch(told, people.rows, {})
+    batch = people.batch(counted, people.rows, {})
     return table_read(settings, given, roles, people, sample, batch, count)
 
 
@@ -490,20 +487,20 @@ def _refuse_rest(settings: Settings, given: FitRows) -> None:
 
 
 def _check_public(settings: Settings, table: LazyTable, name: Name) -> None:
-    """Refuse a column that looks like an identifier; measured numbers are none."""
+    """Refuse a column that looks like an identifier; floats do not."""
     if not table.types[str(name)].is_float():
         check_no_identifier(name, table.values(name), named=settings.public is not None)
 
 
 class _Task(partial[Any]):
-    """A function that an engine calls with each part; plans and logs do not show its arguments."""
+    """A function to apply to each part; its repr, which engines log, shows no arguments."""
 
     def __repr__(self) -> str:
         return f"{self.func.__name__}()"
 
 
 def _numbered(table: LazyTable, names: Sequence[Name], task: Any) -> LazyTable:
-    """Return some columns of a lazy table, and the numbers that a task adds to them."""
+    """Return some columns of a lazy table with the numbers that a task adds."""
     sent = {*map(str, names), table.weight}
     numbered = opened(plans.planned(table.native, [n for n in table.types if n in sent], task))
     return replace(numbered, levels=table.levels, weight=table.weight)
@@ -522,28 +519,28 @@ def _sampled(table: LazyTable, roles: Roles, strata: Strata | None, n_rows: int)
         if not table.types[str(public)].is_numeric()
     ]
     most = most_rows([*levels, *[0] * (len(roles.public) - len(levels))])
-    digests, counts = _of_least_priority(
+    digests, counts = _smallest_priorities(
         _numbered(table, seen, _Task(_add_digests, roles.public, strata, name)), name, most, n_rows
     )
-    chosen, stood_for = by_priority(digests, counts, most)
-    task = _Task(_add_places, roles.public, strata, digests[chosen], [name, stratum])
+    chosen, weights = by_priority(digests, counts, most)
+    task = _Task(_add_indices, roles.public, strata, digests[chosen], [name, stratum])
     part = _numbered(table, seen, task).where(name, len(chosen) - 1)
     if not part.count([*roles.public, name, stratum]):
         raise ValueError(CHANGED)
     columns = part.rows([*roles.public, name, stratum])[0]
-    places, rows = np.unique(columns[name].data, return_index=True)
-    if len(places) != len(chosen):
+    indices, rows = np.unique(columns[name].data, return_index=True)
+    if len(indices) != len(chosen):
         raise ValueError(CHANGED)
     public = {name: columns[name].taken(rows) for name in roles.public}
-    return Sample(public, None, columns[stratum].data[rows], counts[chosen], stood_for)
+    return Sample(public, None, columns[stratum].data[rows], counts[chosen], weights)
 
 
-def _of_least_priority(
+def _smallest_priorities(
     table: LazyTable, name: Name, most: int, n_rows: int
 ) -> tuple[IntArray, IntArray]:
-    """Return digests and counts of the rows of the smallest priorities, more than ``most`` if any.
+    """Return digests and counts of more than ``most`` rows of the smallest priorities, or of all.
 
-    Of n rows at most n t have, on average, a digest of at most t of its range times their count.
+    At most n t of n rows, on average, have a priority of at most t.
     """
     share = min(2.0 * most / n_rows, 1.0)
     while True:
@@ -552,7 +549,7 @@ def _of_least_priority(
             return found
         if found is None:
             raise ValueError(CHANGED)
-        share = min(_RAISED * share, 1.0)
+        share = min(_GROWTH * share, 1.0)
 
 
 def _add_digests(public: Sequence[Name], strata: Strata | None, name: str, part: Any) -> Any:
@@ -560,23 +557,23 @@ def _add_digests(public: Sequence[Name], strata: Strata | None, name: str, part:
     return plans.with_numbers(part, {name: _digests(public, *_read(strata, part))})
 
 
-def _add_places(
+def _add_indices(
     public: Sequence[Name],
     strata: Strata | None,
     chosen: IntArray,
     names: Sequence[str],
     part: Any,
 ) -> Any:
-    """Return a part with the index of each row among the sampled digests, and with its stratum.
+    """Return a part with the index of each row in the sample, and its stratum.
 
-    Of other rows the index is one beyond them.
+    Rows that are not sampled have the size of the sample as their index.
     """
     table, of_rows = _read(strata, part)
     digests = _digests(public, table, of_rows)
-    places = np.searchsorted(chosen, digests)
-    there = np.take(chosen, places, mode="clip") == digests
+    indices = np.searchsorted(chosen, digests)
+    sampled = np.take(chosen, indices, mode="clip") == digests
     none = np.zeros(len(digests), dtype=np.int64)
-    numbers = [np.where(there, places, len(chosen)), none if of_rows is None else of_rows]
+    numbers = [np.where(sampled, indices, len(chosen)), none if of_rows is None else of_rows]
     return plans.with_numbers(part, dict(zip(names, numbers, strict=True)))
 
 
@@ -600,7 +597,7 @@ def _counted(
     people: People,
     several: Sequence[Prototypes],
 ) -> tuple[Batch, list[IntArray]]:
-    """Return the groups of rows of equal secrets, labels, stratum and prototypes; one query."""
+    """Return rows grouped by secrets, labels, stratum and prototypes, in one query."""
     table: Any = given.table
     sent = list(dict.fromkeys([*labels, *roles.known, *roles.public]))
     numbers = (f"number {k}" for k in range(len(several) + 1))

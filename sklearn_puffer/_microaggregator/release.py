@@ -1,6 +1,6 @@
-"""How rows are released: each becomes its prototype, and then the typical row of the drawn one.
+"""The mechanism: a row is assigned a prototype, and the typical row of a drawn one is released.
 
-And how what releases them is written as plain values, of which JSON is made, and read.
+And how the mechanism is written to JSON, and read.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from sklearn_puffer._codes import Column, row_blocks
 from sklearn_puffer._documents import FieldError, Fields, digest, read_as
 from sklearn_puffer._microaggregator.certificate import TERMS, PrototypeCertificate
 from sklearn_puffer._microaggregator.coordinates import Coordinates, LevelAxis, NumberAxis, Scores
-from sklearn_puffer._microaggregator.drawn import Drawn
+from sklearn_puffer._microaggregator.drawn import ColumnSampler
 from sklearn_puffer._microaggregator.prototypes import Prototypes
-from sklearn_puffer._microaggregator.strata import Known, KnownColumn, Strata
+from sklearn_puffer._microaggregator.strata import ChannelIndex, KnownColumn, Strata
 from sklearn_puffer._noise import CheckedEntropy, IntegerRows
 from sklearn_puffer._release import (
     Draw,
@@ -51,7 +51,7 @@ _UNTESTED = (
 
 
 class Unseen(Moved):
-    """Values that `fit` has not seen, of rows that became a typical row all the same."""
+    """Counts of released values that `fit` has not seen."""
 
     def sentence(self) -> str:
         """Return the warning."""
@@ -71,9 +71,9 @@ class TypicalRows(Mechanism):
     ----------
     prototypes : Prototypes
     channel : IntegerRows
-        K(b|a), as shares of 2^62.
-        Of each prototype a; with known columns those of all strata, one after the other.
-    drawn : Drawn or None
+        K(b|a), as shares of 2^62, for each prototype a; with known columns, the channels of all
+        strata stacked.
+    drawn : ColumnSampler or None
         How the columns of a released row are drawn, where not its typical row is released.
     known : Known or None
         How known columns are read and released, and whose row of the channel is which.
@@ -81,8 +81,8 @@ class TypicalRows(Mechanism):
 
     prototypes: Prototypes
     channel: IntegerRows
-    drawn: Drawn | None = None
-    known: Known | None = None
+    drawn: ColumnSampler | None = None
+    known: ChannelIndex | None = None
 
     kind: ClassVar[str | None] = "microaggregation"
     certificate: ClassVar[type[PrototypeCertificate]] = PrototypeCertificate
@@ -95,7 +95,7 @@ class TypicalRows(Mechanism):
 
     @property
     def released_columns(self) -> list[Column]:
-        """The public columns, in the order of the table that was fitted, and known ones in bins."""
+        """The public columns in the order of the fitted table, then known ones in bins."""
         columns = {**self.prototypes.rows}
         for each in [] if self.known is None else self.known.binned:
             assert each.numbers is not None
@@ -108,11 +108,11 @@ class TypicalRows(Mechanism):
         return [] if self.known is None else [column.as_column() for column in self.known.as_are]
 
     def cells(self, strata: IntArray, codes: IntArray) -> IntArray:
-        """Return the row of the channel of each row, by its stratum and prototype."""
+        """Return which row of the channel each row has, by its stratum and prototype."""
         return codes if self.known is None else np.asarray(self.known.rows[strata, codes])
 
     def released(self, table: Table, rules: TableRules, draw: Draw) -> Released:
-        """Return a table of typical rows, in the caller's own type, and what fit had not seen.
+        """Return a table of typical rows, in the caller's own type, and the unseen values.
 
         Raises
         ------
@@ -141,7 +141,7 @@ class TypicalRows(Mechanism):
         )
 
     def digests(self, table: Table) -> IntArray:
-        """Return the digest of all that a release of each row of a table depends on."""
+        """Return the digest of each row's public and known values."""
         rows = row_digests(self.prototypes.coordinates.read(table).columns)
         return rows if self.known is None else row_hashes(rows, self.known.strata.read(table))
 
@@ -161,20 +161,20 @@ class TypicalRows(Mechanism):
         return self.prototypes.finished(table, released)
 
     def terms(self, release: Any) -> Terms:
-        """Return what a report says of typical rows."""
+        """Return the terms of the release for a report."""
         known = () if self.known is None else self.known.strata.columns
         return replace(TERMS, known=[column.name for column in known])
 
     def fingerprint(self, certificate: Any, *about: Any) -> str:
-        """Return the digest of the typical rows, of the channel, and of what else counts."""
-        told = [
+        """Return the digest of all that decides what is drawn, and of ``about``."""
+        typical = [
             (name, values.kind, values.data, values.missing, values.levels, values.ordered)
             for name, values in self.prototypes.rows.items()
         ]
         channel = (self.channel.starts, self.channel.targets, self.channel.shares)
-        drawn = None if self.drawn is None else _told(self.drawn)
-        more = [] if self.known is None else list(self.known.told())
-        parts = (self.prototypes.coordinates, told, self.prototypes.sizes, channel, drawn, *more)
+        drawn = None if self.drawn is None else _hashed(self.drawn)
+        more = [] if self.known is None else list(self.known.hashed())
+        parts = (self.prototypes.coordinates, typical, self.prototypes.sizes, channel, drawn, *more)
         return digest("sklearn_puffer.microaggregation/1", parts, *about)
 
     def to_record(self) -> dict[str, Any]:
@@ -195,7 +195,7 @@ class TypicalRows(Mechanism):
 
     @classmethod
     def from_record(cls, record: Fields, columns: Sequence[Fields]) -> TypicalRows:
-        """Return the mechanism whose fields were written."""
+        """Return the mechanism that was written."""
         for column in columns:
             read_column(column)
         prototypes = read(record.read("prototypes", dict), record.named("prototypes"))
@@ -219,7 +219,7 @@ class TypicalRows(Mechanism):
         return cls(prototypes, rows, drawn, known)
 
 
-def _told(drawn: Drawn) -> Any:
+def _hashed(drawn: ColumnSampler) -> Any:
     return [
         (name, values.kind, values.data, values.missing, values.levels, drawn.counts[name])
         for name, values in drawn.values.items()
@@ -227,7 +227,7 @@ def _told(drawn: Drawn) -> Any:
 
 
 class _Fresh:
-    """Fresh bits for every row."""
+    """Fresh random bits for every row."""
 
     def __init__(self, draw: Draw) -> None:
         self._entropy = CheckedEntropy(draw.entropy(0))
@@ -238,7 +238,7 @@ class _Fresh:
 
 
 class _Keyed:
-    """The bits of each row, a function of the key, its id and its prototype."""
+    """The random bits of each row: a function of key, id and row of the channel."""
 
     def __init__(self, keyed: KeyedRows, codes: Array) -> None:
         self._keyed, self._codes = keyed, codes.astype(np.int64)
@@ -248,7 +248,7 @@ class _Keyed:
         return self._keyed.columns(rows, [self._codes[rows]], [self._codes[rows]])[0]
 
 
-# ---------------------------------------------------------------------------------- as plain values
+# ---------------------------------------------------------------------------------------- as JSON
 
 _PLAIN = {str, int, float, bool, type(None)}
 
@@ -301,7 +301,7 @@ def read(record: Any, field: str = "prototypes") -> Prototypes:
     Raises
     ------
     FieldError
-        If they are no such record, naming the field.
+        If a field is wrong, naming it.
     """
     parts = read_as(_Record, record, field)
     names = [axis.name for axis in parts.axes]
@@ -309,7 +309,7 @@ def read(record: Any, field: str = "prototypes") -> Prototypes:
     _check([column.name for column in parts.columns] == names, f"{field}.columns")
     _check(all(axis.is_sound() for axis in parts.axes), f"{field}.axes")
     coordinates = Coordinates(parts.axes, parts.scores)
-    _check(parts.scores is None or coordinates.fit_together(), f"{field}.scores")
+    _check(parts.scores is None or coordinates.has_matching_scores(), f"{field}.scores")
     n = len(parts.sizes)
     _check(n > 0 and min(parts.sizes) > 0, f"{field}.sizes")
     rows = {c.name: _read(c, n, f"{field}.columns.{c.name}") for c in parts.columns}
@@ -322,7 +322,7 @@ class _DrawnRecord:
     counts: tuple[tuple[int, ...], ...]
 
 
-def written_drawn(drawn: Drawn) -> list[dict[str, Any]]:
+def written_drawn(drawn: ColumnSampler) -> list[dict[str, Any]]:
     """Return how columns are drawn as plain values; see `written`."""
     return [
         {"values": _written(name, values), "counts": drawn.counts[name].tolist()}
@@ -330,8 +330,8 @@ def written_drawn(drawn: Drawn) -> list[dict[str, Any]]:
     ]
 
 
-def read_drawn(record: Any, n_prototypes: int, field: str = "drawn") -> Drawn:
-    """Return how columns are drawn in each of the prototypes, as it was written; see `read`."""
+def read_drawn(record: Any, n_prototypes: int, field: str = "drawn") -> ColumnSampler:
+    """Return what `written_drawn` has written; see `read`."""
     parts = read_as(tuple[_DrawnRecord, ...], record, field)
     values, counts = {}, {}
     for k, part in enumerate(parts):
@@ -344,7 +344,7 @@ def read_drawn(record: Any, n_prototypes: int, field: str = "drawn") -> Drawn:
         values[name] = _read(part.values, len(part.counts[0]), f"{field}[{k}].values")
         counts[name] = np.array(part.counts, dtype=np.int64)
     _check(len(values) == len(parts) > 0, field)
-    return Drawn(values, counts)
+    return ColumnSampler(values, counts)
 
 
 @dataclass(frozen=True)
@@ -361,8 +361,8 @@ class _KnownRecord:
     rows: tuple[tuple[int, ...], ...]
 
 
-def written_known(known: Known) -> dict[str, Any]:
-    """Return known columns, their strata and the rows of these as plain values; see `written`."""
+def written_known(known: ChannelIndex) -> dict[str, Any]:
+    """Return known columns, strata and their rows of the channel as plain values; see `written`."""
     for axis in (column.axis for column in known.strata.columns):
         if isinstance(axis, LevelAxis):
             _check_plain(axis.levels, axis.name)
@@ -381,7 +381,7 @@ def written_known(known: Known) -> dict[str, Any]:
     }
 
 
-def read_known(record: Any, n_prototypes: int, field: str = "known") -> Known:
+def read_known(record: Any, n_prototypes: int, field: str = "known") -> ChannelIndex:
     """Return what `written_known` has written; see `read`."""
     parts = read_as(_KnownRecord, record, field)
     columns = []
@@ -405,7 +405,7 @@ def read_known(record: Any, n_prototypes: int, field: str = "known") -> Known:
     ascends = len(np.unique(codes, axis=0)) == len(codes)
     _check(ascends and np.array_equal(np.unique(codes, axis=0), codes), f"{field}.codes")
     _check(rows.shape == (len(codes) + 1, n_prototypes) and rows.min() >= 0, f"{field}.rows")
-    return Known(Strata(tuple(columns), codes), rows)
+    return ChannelIndex(Strata(tuple(columns), codes), rows)
 
 
 def _check(holds: bool, field: str) -> None:
@@ -424,7 +424,7 @@ def _check_plain(levels: Sequence[Any], name: Name) -> None:
 
 
 def _listed(value: Any) -> Any:
-    """Return tuples as lists, as JSON has them, and numbers as those of Python."""
+    """Return a value with lists for tuples, and Python's own numbers."""
     if isinstance(value, Mapping):
         return {key: _listed(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -468,7 +468,7 @@ def _read(record: _ColumnRecord, n: int, field: str) -> Values:
 
 
 def _as_array(bare: list[Any], record: _ColumnRecord, field: str) -> Array:
-    """Return values in their type, if that holds them."""
+    """Return values as an array of their dtype, if that holds them."""
     kinds = {"float": "f", "integer": "iu", "boolean": "b", "category": "iu"}
     try:
         dtype = np.dtype(record.dtype)

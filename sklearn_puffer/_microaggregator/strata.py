@@ -1,7 +1,7 @@
-"""What readers know of a row: the values of its known columns, whose combination is its stratum.
+"""Strata: the combinations of the values of known columns.
 
-Known values are released as they are, or as the representatives of bins. Every stratum has a
-channel of its own between the same prototypes; all of them are rows of one. A stratum that is too
+Known values are released as they are, or as the medians of bins. Every stratum has a channel of its
+own between the same prototypes; the channels of all strata are stacked. A stratum that is too
 small, or that `fit` has not seen, has the constant channel of the whole table, which tells nothing.
 """
 
@@ -17,7 +17,12 @@ import numpy as np
 
 from sklearn_puffer._base import Array, IntArray
 from sklearn_puffer._codes import Column, learn_column, resolve
-from sklearn_puffer._microaggregator.coordinates import Axis, LevelAxis, NumberAxis, of_two
+from sklearn_puffer._microaggregator.coordinates import (
+    Axis,
+    LevelAxis,
+    NumberAxis,
+    booleans_as_codes,
+)
 from sklearn_puffer._rows import column_of
 from sklearn_puffer._tables import (
     AnyTable,
@@ -35,7 +40,7 @@ MOST_STRATA = 1_000
 
 
 def known_bins(known: Any, names: Sequence[Name]) -> dict[Name, int | None]:
-    """Return the known columns, and the number of bins of those that are released in bins.
+    """Return the number of bins of each known column, None for values as they are.
 
     >>> known_bins({"age": 10, "town": None}, ["town", "age"])
     {'age': 10, 'town': None}
@@ -56,15 +61,15 @@ def known_bins(known: Any, names: Sequence[Name]) -> dict[Name, int | None]:
 
 @dataclass(frozen=True, eq=False)
 class KnownColumn:
-    """The values of a known column, by which rows are told apart.
+    """The distinct values, or bins, of a known column.
 
     Attributes
     ----------
     axis : NumberAxis or LevelAxis
         How the column is read; its levels are the values of categories.
     numbers : Values or None
-        Of a column of numbers or dates those that `fit` saw, or the representatives of its bins,
-        ascending. What lacks a number is a value of its own, after them.
+        Of numbers or dates: the distinct values, or the medians of bins, ascending. A missing
+        number is a further value, after them.
     edges : ndarray or None
         Upper ends of all bins but the last.
     """
@@ -77,12 +82,12 @@ class KnownColumn:
     def learnt(
         cls, name: Name, values: Values, n_bins: int | None, weights: Array | None
     ) -> KnownColumn:
-        """Return the values of a column of the fitted rows.
+        """Return the distinct values, or bins, of a column of the fitted rows.
 
         Raises
         ------
         TypeError, ValueError
-            If what is to be read in bins holds no numbers, or a number is infinite.
+            If bins are asked for a column without numbers, or a number is infinite.
         """
         if values.kind not in ("float", "integer"):
             if n_bins is not None:
@@ -90,12 +95,12 @@ class KnownColumn:
                     f"known[{name!r}] asks for bins, and column {name!r} is {values.kind}; pass "
                     "None there for its values as they are."
                 )
-            coded = of_two(values) if values.kind == "boolean" else values
+            coded = booleans_as_codes(values) if values.kind == "boolean" else values
             levels = (*(coded.levels or ()), None)
             seen = np.unique(coded.filled(-1) % len(levels))
             return cls(LevelAxis(name, values.kind, 1.0, tuple(levels[k] for k in seen), ()))
-        lacks = values.missing is not None
-        axis = NumberAxis(name, values.kind, 0.0, 1.0, 1.0, lacks, values.unit)
+        has_missing = values.missing is not None
+        axis = NumberAxis(name, values.kind, 0.0, 1.0, 1.0, has_missing, values.unit)
         data = values.present
         if values.kind == "float":
             check_finite(data, name)
@@ -111,7 +116,7 @@ class KnownColumn:
 
     @property
     def is_binned(self) -> bool:
-        """Whether the representatives of bins are released."""
+        """Whether the medians of bins are released."""
         return self.edges is not None
 
     def __len__(self) -> int:
@@ -126,13 +131,13 @@ class KnownColumn:
         return [*values_frame({self.name: self.numbers})[self.name].tolist(), None]
 
     def read(self, table: AnyTable) -> Values:
-        """Return the column of a table, as one of the kind that `fit` saw."""
+        """Return the column of a table, of the kind that `fit` saw."""
         return self.axis.fitted(self.axis.read(table))
 
     def codes(self, values: Values) -> IntArray:
-        """Return which of the values each row has, -1 for none of them."""
+        """Return the index of each row's value, -1 if `fit` has not seen it."""
         if isinstance(self.axis, LevelAxis):
-            return self.axis.places(values, slice(0, len(values)))
+            return self.axis.indicators(values, slice(0, len(values)))
         assert self.numbers is not None
         numbers = self.numbers.data
         if self.edges is not None:
@@ -146,7 +151,7 @@ class KnownColumn:
         return codes if values.missing is None else np.where(values.missing, len(numbers), codes)
 
     def as_column(self) -> Column:
-        """Return the column, without what is known of its values."""
+        """Return the column, as it is released."""
         if self.numbers is not None:
             return column_of(self.name, self.numbers)
         levels = tuple(level for level in self.labels if level is not None)
@@ -154,10 +159,10 @@ class KnownColumn:
         return column_of(self.name, Values(self.axis.kind, codes, levels=levels))
 
     def finished(self, table: Table) -> Finished:
-        """Return the column as it is released, to be built: as it is, or its bins.
+        """Return the column as it is released, to be built: its values, or the medians of bins.
 
-        Values that are one for the strata are written alike: what told them apart, such as the
-        sign of a zero, is in no count.
+        Equal values are written alike: their differences, such as the sign of a zero, are in no
+        count.
         """
         if self.edges is None:
             return Finished(alike(table.original(self.name)), passed=True)
@@ -180,7 +185,7 @@ class Strata:
     ----------
     columns : tuple of KnownColumn
     codes : ndarray of int64 of shape (n_strata, n_columns)
-        Which value of each column, ascending.
+        The index of the value of each column, ascending.
     """
 
     columns: tuple[KnownColumn, ...]
@@ -188,7 +193,7 @@ class Strata:
 
     @classmethod
     def learnt(cls, columns: Sequence[KnownColumn], codes: Sequence[IntArray]) -> Strata:
-        """Return the strata that occur among rows, of which there are codes of each column.
+        """Return the strata that occur among rows with these codes of each column.
 
         Raises
         ------
@@ -214,12 +219,12 @@ class Strata:
 
     @property
     def names(self) -> list[Name]:
-        """The known columns."""
+        """The names of the known columns."""
         return [column.name for column in self.columns]
 
     @property
     def labels(self) -> list[Any]:
-        """What each stratum is called: its value, or the tuple of its values."""
+        """The value of each stratum, or the tuple of its values."""
         rows = [
             tuple(c.labels[k] for c, k in zip(self.columns, codes, strict=True))
             for codes in self.codes.tolist()
@@ -228,7 +233,11 @@ class Strata:
 
     @cached_property
     def _steps(self) -> list[IntArray]:
-        """For each column the number of a combination so far and a value, -1 if none has it."""
+        """For each column a table that continues a combination of the columns before it.
+
+        Combination ``node`` goes on with the value of code ``each`` as number
+        ``table[node * len(column) + each]``, -1 if `fit` saw no such combination.
+        """
         node, steps = np.zeros(len(self), dtype=np.int64), []
         for column, codes in zip(self.columns, self.codes.T, strict=True):
             table = np.full((int(node.max()) + 1) * len(column), -1)
@@ -238,7 +247,7 @@ class Strata:
         return steps
 
     def of(self, codes: Sequence[IntArray]) -> IntArray:
-        """Return the stratum of each row by codes of its known columns, -1 if `fit` saw none."""
+        """Return the stratum of each row by codes of its known columns, -1 if it is unseen."""
         node = np.zeros(len(codes[0]), dtype=np.int64)
         for column, each, step in zip(self.columns, codes, self._steps, strict=True):
             there = (node >= 0) & (each >= 0)
@@ -246,19 +255,19 @@ class Strata:
         return node
 
     def read(self, table: AnyTable) -> IntArray:
-        """Return the stratum of each row of a table, -1 for one that `fit` has not seen."""
+        """Return the stratum of each row of a table, -1 if it is unseen."""
         return self.of([column.codes(column.read(table)) for column in self.columns])
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
-    """Which row of the channel a row is released by.
+class ChannelIndex:
+    """The row of the stacked channels of each stratum and prototype.
 
     Attributes
     ----------
     strata : Strata
     rows : ndarray of int64 of shape (n_strata + 1, n_prototypes)
-        The rows of the channel of each stratum; last, those of rows that are of none.
+        The last row is for rows of an unseen stratum.
     """
 
     strata: Strata
@@ -266,21 +275,21 @@ class Known:
 
     @property
     def as_are(self) -> list[KnownColumn]:
-        """The columns that are released as they are."""
+        """The known columns that are released as they are."""
         return [column for column in self.strata.columns if not column.is_binned]
 
     @property
     def binned(self) -> list[KnownColumn]:
-        """The columns that are released in bins."""
+        """The known columns that are released in bins."""
         return [column for column in self.strata.columns if column.is_binned]
 
     def unseen(self, strata: IntArray) -> dict[Name, int]:
-        """Return how many rows are of none of the strata, by the first known column."""
+        """Return the number of rows of an unseen stratum, by the first known column."""
         count = int(np.count_nonzero(strata < 0))
         return {self.strata.names[0]: count} if count else {}
 
-    def told(self) -> Iterator[Any]:
-        """Yield what a fingerprint is of."""
+    def hashed(self) -> Iterator[Any]:
+        """Yield the parts of the fingerprint."""
         for column in self.strata.columns:
             numbers = column.numbers
             yield column.axis, None if numbers is None else numbers.data, column.edges

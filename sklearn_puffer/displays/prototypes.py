@@ -12,7 +12,7 @@ from sklearn_puffer._base import FloatArray, check_choice, check_verbose, counte
 from sklearn_puffer._words import quoted
 from sklearn_puffer.displays.noisers import DARK, LIGHT, MAP, MIDDLE, WARM, Display, check_axes
 
-_AROUND = np.array([0.25, 0.5, 1.0, 2.0, 4.0])  # that of a fit, by which budgets are tried
+_BUDGET_FACTORS = np.array([0.25, 0.5, 1.0, 2.0, 4.0])  # that of a fit, by which budgets are tried
 _BUDGETS = 3.0  # of log odds that the colours of typical rows tell apart
 
 
@@ -85,10 +85,10 @@ class PrototypeDisplay(Display):
         """
         check_axes(ax)
         _check_microaggregator(rows)
-        points = rows._mechanism().prototypes.coordinates.rows(rows._mechanism().prototypes.rows)
-        places, explained = _principal(points.dense())
-        sizes = np.bincount(rows.labels_, minlength=len(places)).astype(float)
-        before, after = rows._odds_told()
+        prototypes = rows._mechanism().prototypes
+        places, explained = _principal(prototypes.coordinates.rows(prototypes.rows).dense())
+        sizes = prototypes.sizes.astype(float)
+        before, after = rows._prototype_odds()
         budget = float(rows.certificate_.epsilon)
         return cls(places, explained, sizes, before, after, budget).plot(ax=ax, **kwargs)
 
@@ -246,11 +246,11 @@ class PrototypesTriedDisplay(Display):
 
 def _at_budgets(rows: Any, epsilon: float) -> Iterator[tuple[float, float]]:
     """Yield budgets around one, and the change with each."""
-    program = getattr(rows, "_anew", None)
+    program = getattr(rows, "_budget_curve", None)
     if program is None:
         raise TypeError(
             'over="epsilon" needs a PufferfishMicroaggregator that was fitted without known '
             f"columns, got {quoted(rows)}; plan(table, ...) measures other budgets of any."
         )
-    for budget in counted(epsilon * _AROUND, "budgets", len(_AROUND)):
+    for budget in counted(epsilon * _BUDGET_FACTORS, "budgets", len(_BUDGET_FACTORS)):
         yield float(budget), program.change(float(budget))
