@@ -348,8 +348,8 @@ class LearntRows:
         people = [
             (part.matrix(best.shares), group.occurring().counts)
             for k, part in enumerate(best.parts)
-            for of in (best.candidate.counts(k), *best.candidate.labelled(k, 0))
-            for group in of
+            for groups in (best.candidate.counts(k), *best.candidate.counts_by_label(k, 0))
+            for group in groups
         ]
         return max(
             fitted_row_loss(counts, sizes, channel, n_columns)
