@@ -106,14 +106,14 @@ def test_nan_that_the_statistics_of_a_file_leave_out_is_missing(tmp_path):
 def shards_of(swap, table):
     """Return of each client the shard, by the code that swaps in memory."""
     rows = {}
-    lots = release.Lots
+    lots = release.RowChoices
 
     def kept(*args):
         rows["lots"] = lots(*args)
         return rows["lots"]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(release, "Lots", kept)
+        patch.setattr(release, "RowChoices", kept)
         keyed(swap_of().fit(table), table)  # in memory
     mechanism = swap._fitted.mechanism
     solved = mechanism.solved(mechanism.read(frame_table(table)), rows["lots"].order)

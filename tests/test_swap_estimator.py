@@ -1054,3 +1054,10 @@ def test_marks_of_people_are_the_same_whatever_unit_dates_have():
     )
     assert (some == all_of[:3]).all()
     assert len({*all_of.tolist()}) == 3  # two of the days are one
+
+
+def test_a_refusal_on_drift_names_the_argument_and_the_way_out():
+    fitted = swap_of().fit(TABLE)
+    with pytest.raises(ValueError, match=r'on_drift="raise" is for .* pass on_drift="ignore"'):
+        fitted.transform(TABLE, on_drift="raise")
+    assert len(fitted.transform(TABLE, on_drift="ignore")) == len(TABLE)

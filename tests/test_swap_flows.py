@@ -30,7 +30,7 @@ from sklearn_puffer._swap.exchange import (
     ROW,
     Budget,
     ExchangeProblem,
-    Points,
+    ScaledRows,
     cut,
     drawn_flows,
     exchange_rows,
@@ -54,7 +54,7 @@ class Given:
     """Rows at given distances; they are cut by points, where there are any."""
 
     def __init__(self, costs, points):
-        self.between, self.taken = costs, getattr(points, "taken", None)
+        self.distances, self.taken = costs, getattr(points, "taken", None)
 
 
 def exchanged(people, flows, moved, costs, draws, points=None):
@@ -77,7 +77,7 @@ def problem_of(sizes, epsilon=1.0, delta=0.0, insiders=None, seed=0):
 
 def cost_of(problem, exchange):
     away = problem.cost * (1.0 - np.eye(len(problem.sizes)))
-    return ((exchange.flows * away).sum() + exchange.others @ problem.within) / exchange.unit
+    return ((exchange.flows * away).sum() + exchange.others @ problem.within_cost) / exchange.unit
 
 
 PUBLISHED = json.loads(Path(__file__).with_name("golden_swap.json").read_text(encoding="utf-8"))
@@ -207,7 +207,7 @@ def test_a_common_secret_whose_people_all_leave_would_tell_the_rare_one():
 
 def test_free_changes_within_a_secret_of_two_never_exchange_these_in_a_pair():
     for sizes in ([2, 5], [1, 4]):
-        problem = dataclasses.replace(problem_of(sizes), within=np.zeros(2))
+        problem = dataclasses.replace(problem_of(sizes), within_cost=np.zeros(2))
         assert least_exchange(problem).others[0] == 0
 
 
@@ -359,7 +359,7 @@ CUT = np.array([[1, 2], [2, 1]]), np.array([0, 1])
 @pytest.mark.slow
 def test_rows_that_are_matched_among_near_ones_tell_no_more(monkeypatch):
     """Leavers and places are cut along the longest axis; here down to one of each."""
-    points = Points(ROWS[:, None], [], [])
+    points = ScaledRows(ROWS[:, None], [], [])
     monkeypatch.setattr(exchange_module, "PART", 1)
     monkeypatch.setitem(globals(), "exchanged", functools.partial(exchanged, points=points))
     checked((3, 3), MATCHES["nearest"], [CUT])
@@ -412,7 +412,7 @@ def uncrossed(going, moved, draws):
 @pytest.mark.slow
 def test_matching_those_who_keep_their_secret_to_the_nearest_would_give_them_their_own(monkeypatch):
     checked(CROSSED[0], MATCHES["nearest"], [CROSSED[1:]])
-    monkeypatch.setattr(exchange_module, "_crossed", uncrossed)
+    monkeypatch.setattr(exchange_module, "_within_secret", uncrossed)
     with pytest.raises(AssertionError):
         checked(CROSSED[0], MATCHES["nearest"], [CROSSED[1:]])
 
@@ -522,7 +522,7 @@ def test_leavers_who_are_not_drawn_uniformly_would_be_told():
 def test_places_that_are_not_dealt_uniformly_would_be_told(monkeypatch, dealt):
     table = (np.array([[0, 1, 1], [1, 1, 0], [1, 0, 1]]), np.zeros(3, dtype=int))
     checked((2, 2, 2), None, [table])
-    monkeypatch.setattr(exchange_module, "_dealt", dealt)
+    monkeypatch.setattr(exchange_module, "_split", dealt)
     with pytest.raises(AssertionError):
         checked((2, 2, 2), None, [table])
 
@@ -532,7 +532,7 @@ def test_places_that_are_not_dealt_uniformly_would_be_told(monkeypatch, dealt):
 
 def secrets_of_holders_in_pieces(height, groups, tables):
     """Return P(holder of row k has secret s) over all orders of the rows and all draws."""
-    points = Points(height[:, None], [], [])
+    points = ScaledRows(height[:, None], [], [])
     held = np.full((len(height), len(groups)), Fraction(0))
     orders = list(itertools.product(*(itertools.permutations(group) for group in groups)))
     for order in orders:
@@ -615,7 +615,7 @@ def test_a_cut_has_the_sizes_that_are_solved_for_and_sees_nothing_but_values(see
     people = rng.integers(2**levels, 30, 2)
     groups = np.split(rng.permutation(people.sum()), [people[0]])
     numbers, code = rng.normal(size=people.sum()), rng.integers(0, 3, people.sum())
-    pieces = cut(groups, Points(numbers[:, None], [code], [0.5]), 2**levels)
+    pieces = cut(groups, ScaledRows(numbers[:, None], [code], [0.5]), 2**levels)
     sizes = [[len(group) for group in piece] for piece in pieces]
     assert sizes == [sizes_of_piece(people, 2**levels, q).tolist() for q in range(2**levels)]
     for secret, group in enumerate(groups):
@@ -629,8 +629,8 @@ def test_groups_are_as_far_apart_as_their_rows_are_one_by_one(seed):
     numbers, codes = rng.integers(-3, 4, (6, 2)).astype(float), rng.integers(0, 2, (2, 6))
     rows, units = rng.permutation(6).reshape(3, 2), rng.integers(1, 4, 2)
     rows[1:, 1] = np.where(rng.random() < 0.5, -1, rows[1:, 1])  # groups of one row
-    groups = Points(numbers, list(codes), [*units]).together(rows)
-    far = groups.between(np.arange(3), np.arange(3))
+    groups = ScaledRows(numbers, list(codes), [*units]).grouped(rows)
+    far = groups.distances(np.arange(3), np.arange(3))
     for first, second in itertools.product(range(1, 3), repeat=2):
         wanted = 0.0
         for a, b in zip(rows[first], rows[second], strict=True):
@@ -639,7 +639,7 @@ def test_groups_are_as_far_apart_as_their_rows_are_one_by_one(seed):
                 wanted += units @ (codes[:, a] != codes[:, b])
         assert far[first, second] == wanted
         both = np.array([[first], [second]])
-        assert groups.apart(*both) == wanted
+        assert groups.mean_distance(*both) == wanted
 
 
 def test_flows_of_all_pieces_together_are_those_of_the_stratum_in_whole_numbers():

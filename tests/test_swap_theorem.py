@@ -539,14 +539,14 @@ def test_what_people_hold_says_nothing_of_who_holds_their_own_row():
 
 @pytest.mark.slow
 def test_exchanges_in_pairs_would_tell_insiders_who_holds_their_own_row(monkeypatch):
-    dealt = exchange_module._dealt
+    dealt = exchange_module._split
     first = {}
 
     def in_pairs(going, counts, draws):
         again = dealt(going, counts, draws)
         return first.pop(going[0]) if going[0] in first else first.setdefault(going[0], again)
 
-    monkeypatch.setattr(exchange_module, "_dealt", in_pairs)
+    monkeypatch.setattr(exchange_module, "_split", in_pairs)
     assert told_by_what_insiders_hold() == {0.0, 1.0}
 
 

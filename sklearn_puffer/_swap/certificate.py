@@ -1,4 +1,4 @@
-"""What a swap by secrets guarantees, for which reader, and what it does to the rows, on average."""
+"""The certificate of a swap: what it guarantees to which reader, and figures of mean flows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sklearn_puffer._words import listed, quoted, short_number, shown
 from sklearn_puffer.notions import Pufferfish
 
 _OF_DISTANCE = ", to the power of their distance"
-_MANY_ALONE = 0.05  # people in strata of one secret, of whom the headline tells
+_MANY_ALONE = 0.05  # share of people in strata of one secret, above which the headline says so
 
 
 @dataclass(frozen=True)
@@ -45,36 +45,36 @@ class Kept:
 
 @dataclass(frozen=True)
 class ExchangeFacts:
-    """What a swap does to rows, by its mean flows, and what known columns tell by themselves.
+    """Facts of a swap, by its mean flows, and of its strata.
 
     Attributes
     ----------
     stay : float
         The share of people who keep their own row, on average.
     unchanged : bool
-        Whether the table must come out as it went in.
+        Whether no release can differ from the table.
     insiders, insider_loss : float or None
-        The budget of people in the table, and what they lose; None where they are left out.
+        The budget of insiders, and the loss to them; None if they are left out.
     rare : float
-        The share of people whose secret one other person alone has, in their stratum: what they
-        learn of that person, where they find their own row with somebody, is not bounded.
-        Of groups, where these are exchanged, as all shares here.
+        The share of people whose secret just one other person of their stratum has: what they learn
+        of that person if they find their own row with somebody is not bounded. All shares are of
+        groups, if groups are exchanged.
     matching : {"nearest", "parts", "random"}
     strata : tuple of str
         Columns that stay with people and that readers may know.
     n_strata : int
     one_secret, alone, below_ten, beyond : float
-        Shares of people: in strata of one secret, of one person, of fewer than ten, and in strata
-        whose odds of two secrets are beyond e^epsilon times those of the table.
+        The shares of people in strata with one secret, with one person, with fewer than ten, and in
+        strata whose odds of a pair differ from the table's by more than a factor of e^epsilon.
     travelling : tuple of str
         Sensitive columns that are released with their rows.
     distances : tuple of float
-        By which the budget of each pair is multiplied; empty where it is one for all. Losses are
-        those of a unit of distance.
+        The distance of each pair, which multiplies its budget; empty if all are 1. Losses are per
+        unit of distance.
     merged : bool
         Whether values of a sensitive column are read as one secret.
     kept : tuple of Kept
-        The shares of `stay` by secret.
+        ``stay`` by secret.
     """
 
     stay: float
@@ -95,7 +95,7 @@ class ExchangeFacts:
     kept: tuple[Kept, ...] = ()
 
     def about_insiders(self, who: str = "people") -> str:
-        """Return what people in the table may learn of each other, where "groups" may exchange."""
+        """Return what insiders may learn of each other; ``who`` may be "groups"."""
         if self.insiders is None:
             return "Not covered: insiders. Who finds the own row may learn its holder's secret."
         return (
@@ -120,7 +120,7 @@ class ExchangeFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class ExchangeCertificate(Certificate):
-    """The certificate of a table whose rows people of different secrets exchange.
+    """The certificate of a swap.
 
     Attributes
     ----------
@@ -131,16 +131,16 @@ class ExchangeCertificate(Certificate):
     *Formal guarantees.* Where ``holds`` is True: let people be exchangeable within their stratum
     given the list of all rows with their secrets, so that order, index and ids tell nothing. For a
     reader who has this list, the mean flows and this procedure, and sees the whole released table,
-    the secret of whoever holds a row of secret b is s with chance F(s, b) / n_b. So the odds of no
-    person move by more than the budget from the shares in the stratum, whatever model of the rows
-    the reader has, and under each rule by which rows are matched.
+    the holder of a row of secret b has secret s with probability F(s, b) / n_b. So the log odds of
+    no person differ by more than the budget from those of the shares in the stratum, whatever model
+    of the rows the reader has, and under any rule by which rows are matched.
     """
 
     exchange: ExchangeFacts
 
     @property
     def facts(self) -> ExchangeFacts:
-        """What the swap does to rows."""
+        """The facts of the swap."""
         return self.exchange
 
     @property
@@ -225,7 +225,7 @@ class ExchangeCertificate(Certificate):
 
 
 def _assumptions(secret: Any, together: RowGroups | None) -> list[str]:
-    """Return under which conditions the guarantee holds, by how secrets and groups are read."""
+    """Return the assumptions that apply, by how secrets and groups are read."""
     alone = together is None
     told = {
         "Ids, order and index say nothing of a row (numbers given by date do: name what they say "
@@ -247,7 +247,7 @@ def _assumptions(secret: Any, together: RowGroups | None) -> list[str]:
 
 
 def label_of(label: Any) -> str:
-    """Return a secret in a word.
+    """Return a secret, or a combination, as text.
 
     >>> label_of(("yes", 3)), label_of("no")
     ("'yes' and 3", "'no'")
@@ -266,7 +266,7 @@ def certified(
     people: IntArray,
     texts: Sequence[str],
 ) -> tuple[ExchangeCertificate, dict[str, Any]]:
-    """Return the certificate, without a fingerprint, and what an estimator shows of mean flows.
+    """Return the certificate, without a fingerprint, and the fitted attributes of mean flows.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ def certified(
     n_columns, told, together
         Columns of the table, further assumptions, and the groups that are exchanged.
     people : ndarray of int of shape (n_strata, n_secrets)
-        How many have each secret.
+        People of each secret in each stratum.
     texts : sequence of str
         The figures of each part of the table: `RowExchange.figures`.
     """
@@ -300,7 +300,7 @@ def certified(
         **_of_strata(mechanism, people),
     )
     units = np.ones(len(losses)) if budget.delta else mechanism.factors
-    with np.errstate(over="ignore"):  # a sum beyond all floats is infinite
+    with np.errstate(over="ignore"):  # an overflow is infinite
         changes = np.average(each["utility"], 0, each["n_rows"]).tolist()
     utility = zip(mechanism.columns, changes, strict=True)
     loss, pairs = float((losses / units).max(initial=0.0)), tuple(_pairs(mechanism, losses))
@@ -322,7 +322,7 @@ def certified(
 
 
 def _pairs(mechanism: Any, losses: FloatArray) -> list[PairLoss]:
-    """Return the loss of each pair, both ways: the larger one stands for each."""
+    """Return the loss of each pair in both directions, the larger of them for either."""
     found, secret, (epsilon, delta, _) = [], mechanism.secret, mechanism.budget
     each = zip(mechanism.pairs, mechanism.factors.tolist(), losses.tolist(), strict=True)
     for (s, t), d, upper in each:
@@ -334,7 +334,7 @@ def _pairs(mechanism: Any, losses: FloatArray) -> list[PairLoss]:
 
 
 def _of_strata(mechanism: Any, people: IntArray) -> dict[str, float]:
-    """Return the shares of people in strata that tell more than others by themselves."""
+    """Return the shares of people in strata that tell much by themselves."""
     rows, n_secrets, table = people.sum(axis=1), (people > 0).sum(axis=1), people.sum(axis=0)
     several, beyond = people[n_secrets > 1], np.zeros(len(people), dtype=bool)
     factor = math.exp(min(mechanism.budget.epsilon, 600.0))

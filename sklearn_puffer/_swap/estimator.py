@@ -50,26 +50,26 @@ class PufferfishSwap(TableRelease):
 
     .. math:: \frac{F(s, b) / n_s}{F(t, b) / n_t} \le e^{\varepsilon}
 
-    for every b and protected pair (s, t), so that rows change least. Who leaves and which places
-    are dealt to whom is uniformly random; then near rows are matched. The released table has
-    exactly the rows of the original one: all statistics of the columns that are exchanged are
-    those of before. Columns in ``ids`` and ``known``, and passed ones, stay with their people.
+    for every b and protected pair (s, t), such that rows change least. Which people leave, and
+    which places they receive, is uniformly random; then near rows are matched. The released table
+    has exactly the rows of the original one in the exchanged columns, so all statistics of these
+    are kept. Columns in ``ids`` and ``known``, and passed ones, stay with their people.
 
     Parameters
     ----------
     epsilon : float, default=1.0
         Budget in nats: what a row may add to or take from the log odds about its holder.
     delta : float, default=0.0
-        What an event may be more probable besides.
+        Probability by which an event may exceed e^epsilon times that under the other secret.
     sensitive : str, int, list of these, or {column: bins, edges or None}, default=None
         The sensitive columns of X; of several their combinations are protected. Without them, pass
         ``sensitive_features``.
     public : str, int, list of these, or None, default=None
-        The columns that are exchanged; by default all that are nothing else. A sensitive column
-        that is named here travels with its row, and is released. Dates must be named here.
+        The columns that are exchanged; by default all without another role. A sensitive column that
+        is named here moves with its row, and is released. Dates must be named here.
     ids : str, int or list of these, default=None
-        Columns that stay with people and say nothing of them, such as a customer number. In memory
-        they are of any type, and together they tell people apart; lazy tables have no dates there.
+        Columns that stay with people and say nothing of them, such as a customer number. Together
+        they identify a person. In memory they are of any type; of a lazy table, not dates.
     known : str, int, list of these, or {column: bins, mapping or None}, default=None
         Columns that stay with people and that readers may know, such as an age or a label. Rows are
         exchanged among people of equal values, and the guarantee is against the shares there. A
@@ -77,15 +77,15 @@ class PufferfishSwap(TableRelease):
     secret_pairs : "all", list of pairs, or {column: list of pairs}, default="all"
         The protected pairs of secrets; of several columns they are pairs of tuples.
     insiders : "double", float or None, default="double"
-        The budget of people in the table who find their own row with somebody, and go by nothing
-        else: twice epsilon, or a number. The row that they hold themselves is not counted in; it
-        tells more where few people have a secret. None leaves insiders out.
+        The budget against people in the table who find their own row with somebody, and use nothing
+        else: twice epsilon, or a number. The row that they receive themselves is not considered; it
+        reveals more if few people have a secret. None leaves insiders out.
     matching : {"nearest", "parts", "random"}, default="nearest"
-        "nearest" matches at the least total distance, in parts of at most 500 rows that are near.
-        "parts" cuts the rows of each secret at their own medians, along the axes on which they lie
-        farthest apart, into parts of about 50 rows of all secrets (of ten of each at least), and
-        matches at random within them; it changes more than "nearest", and tells people in the table
-        only counts about third parties. So does "random", which changes most.
+        "nearest" matches at the least total distance, in parts of at most 500 near rows. "parts"
+        cuts the rows of each secret at their medians, along principal axes, into parts of about 50
+        rows (at least ten of each secret), and matches at random within them; it changes more than
+        "nearest", and reveals only counts about third parties to people in the table. So does
+        "random", which changes most.
     secret_groups : {name: list of values}, or {column: {name: list of values}}, default=None
         Values of a sensitive column that are one secret: only which of these secrets people have
         is protected, and rows stay within them.
@@ -102,8 +102,8 @@ class PufferfishSwap(TableRelease):
     max_group : int, default=None
         The most rows of a group: larger ones are refused. None takes the largest group of `fit`.
     weights : dict, default=None
-        The unit of distance of columns, in the place of their standard deviation (of 1 for a change
-        of anything else).
+        The unit of distance of columns; by default the standard deviation, and 1 for a change of
+        category.
     remainder : {"drop", "passthrough"}, default="drop"
         What is done with other columns. Passed ones are treated as ``known``.
     random_state : int or None, default=None
@@ -111,19 +111,20 @@ class PufferfishSwap(TableRelease):
     n_jobs : int or None, default=None
         Not used: a million rows of ten columns take a third of a minute on one core.
     verbose : int, default=0
-        1 shows after two seconds on standard error what is done, and how much is left.
+        1 shows progress on standard error after two seconds.
 
     Attributes
     ----------
     certificate_ : Certificate
-        What is guaranteed, for which reader, and what is not covered; of the last rows.
+        What is guaranteed to which reader, and what is not covered, for the rows that were fitted
+        or released last.
     flows_ : pandas.DataFrame of shape (n_secrets, n_secrets)
         The mean share of people of a secret (row) who receive rows of a secret (column). Realised
-        flows are told nowhere.
+        flows are not disclosed.
     stays_ : pandas.Series of shape (n_secrets,)
         The mean share of people of each secret who keep their own row.
     utility_ : pandas.DataFrame of shape (n_public, 8)
-        How much of each column survives with its people, estimated from samples.
+        How much each column changes for its people, estimated from samples.
     secret_pairs_ : dict
         The protected pairs.
     n_features_in_ : int
@@ -133,23 +134,24 @@ class PufferfishSwap(TableRelease):
     Raises
     ------
     UncertifiedError
-        If no whole flows are within the budget.
+        By `fit` and `transform`, if even flows that reveal nothing exceed the budget by rounding.
 
     See Also
     --------
-    PufferfishMicroaggregator : When nobody's secret is known at release.
+    PufferfishMicroaggregator : If secrets are not known at release.
     PufferfishNoiser : For few columns.
 
     Notes
     -----
     *Formal guarantees.* Let people be exchangeable within their stratum (of equal ``known`` values)
-    given the list of all rows with their secrets. Whoever has this list, F and this procedure, and
-    sees the whole released table, finds that the holder of a row of secret b has secret s with
-    chance F(s, b) / n_b: owners are uniform given the list, leavers and places are uniform, and the
-    matching sees neither ids nor the order of the table. So for every row the odds move by at most
-    epsilon from the shares in the stratum, whatever model of the rows the reader has. F is checked
-    in whole numbers, by code that shares nothing with the linear program. A second swap of the same
-    people is not covered, and refused as far as this object knows of the first.
+    given the list of all rows with their secrets. To a reader who has this list, F and this
+    procedure, and sees the whole released table, the holder of a row of secret b has secret s with
+    probability F(s, b) / n_b: owners are uniform given the list, leavers and places are uniform,
+    and the matching sees neither ids nor the order of the table. So for every row the log odds of
+    the holder's secret differ by at most epsilon from those in the stratum, whatever model of the
+    rows the reader has. F is checked in whole numbers, by code that shares nothing with the linear
+    program. A second swap of the same people is not covered, and refused if this object made the
+    first.
 
     References
     ----------
@@ -221,10 +223,10 @@ class PufferfishSwap(TableRelease):
         Parameters
         ----------
         X : DataFrame, lazy table or array-like of shape (n_rows, n_features)
-            The people of the table, a row each, with their secrets. The engine of a lazy table (as
-            in `PufferfishNoiser`) counts and solves its rows where they are.
+            The people of the table, a row each, with their secrets. The rows of a lazy table are
+            counted and solved by its engine, as in `PufferfishNoiser`.
         y : object, default=None
-            Not used. A label that stays with people belongs in ``known``.
+            Not used. Name a label that stays with people in ``known``.
         sensitive_features : Series, DataFrame or array-like of n_rows, default=None
             The secrets, where they are not columns of X; aligned by position.
 
@@ -294,7 +296,7 @@ class PufferfishSwap(TableRelease):
         release: int = 0,
         on_drift: str = "warn",
     ) -> Any:
-        """Exchange the rows of a table, and set ``certificate_``, ``flows_`` and ``stays_`` anew.
+        """Exchange the rows of a table, and update ``certificate_``, ``flows_`` and ``stays_``.
 
         Parameters
         ----------
@@ -303,18 +305,16 @@ class PufferfishSwap(TableRelease):
         sensitive_features : Series, DataFrame or array-like of n_rows, default=None
             The secrets, where they are not columns of X.
         row_id : str, int or array-like of n_rows, default=None
-            Asks for keyed choices: the column of X, or the column beside it, that holds an id of
-            each row, present and unique. The same table and key are the same release, in any order
-            of the rows.
+            Asks for keyed choices: a column of X, or a further one, with an id of each row, present
+            and unique. The same table and key give the same release, in any order of the rows.
         key : bytes, Path or "env:NAME", default=None
-            As in `PufferfishNoiser`. Whoever has it undoes the swap.
+            As in `PufferfishNoiser`. Who has it can undo the swap.
         dataset : str, default=""
-            Name of the table. It does not count here: under another name the same people would be
-            exchanged anew.
+            Name of the table. It has no effect: it must not make a second swap of the same people.
         release : int, default=0
-            Number of the release: there is one.
+            Number of the release: only 0, as there is one release.
         on_drift : {"warn", "ignore"}, default="warn"
-            As in `PufferfishNoiser`; nothing is said of drift, and "raise" is refused.
+            As in `PufferfishNoiser`; drift is not tested, and "raise" is refused.
 
         Returns
         -------
@@ -325,12 +325,12 @@ class PufferfishSwap(TableRelease):
         Raises
         ------
         UncertifiedError
-            If no whole flows are within the budget.
+            If even flows that reveal nothing exceed the budget by rounding.
         OverspentError
-            If this object has exchanged some of these people before, other than by the same key
-            and table. Without ``ids`` that is asked of half of the rows, by their values.
+            If this object has exchanged some of these people before, except for the same table and
+            key. Without ``ids`` it does so for half of the rows, recognised by their values.
         TypeError, ValueError
-            If secrets are not there or were not seen in `fit`, or the table does not fit.
+            If secrets are absent or were not seen in `fit`, or the table does not fit.
         """
         keying = check_keying(row_id, key, dataset, release, self.random_state)
         self._check_ready(keying)
@@ -368,7 +368,7 @@ class PufferfishSwap(TableRelease):
     def _learnt(
         self, parameters: tuple[Guarantee, Columns, Budget], rows: FitRows
     ) -> LearntMechanism:
-        """Learn secrets and units, and solve the flows of the rows."""
+        """Learn secrets and units of distance, and solve the flows of the rows."""
         table: Any = rows.table
         guarantee, columns, budget = parameters
         if isinstance(table, LazyTable):
@@ -458,7 +458,7 @@ def _secret_of(swap: PufferfishSwap, asked: Columns, given: FitRows) -> tuple[Se
 
 
 def _roles_of(swap: PufferfishSwap, columns: Columns, given: FitRows) -> list[list[Name]]:
-    """Return the sensitive, exchanged, and named id columns, all ids, and those of strata."""
+    """Return the sensitive, exchanged and named id columns, all id columns, and known ones."""
     names = given.table.names
     hidden = resolve(given.sensitive, names, "sensitive") if given.secrets is None else []
     asked = {"ids": swap.ids, "known": columns.known, "public": columns.public}

@@ -1,28 +1,28 @@
-r"""Who receives whose row: whole flows, leavers and places by lot, then matches of least change.
+r"""Who receives whose row: whole flows, random leavers and places, then matches of least change.
 
-*Whole flows* are drawn anew for each release, with the mean flows as their means: fixed ones would
-tell a reader who knows the secrets of nearly everybody those of the last ones. Two secrets: with x
-rows exchanged each way,
+*Whole flows* are drawn for each release, with the mean flows as their means: fixed ones would
+reveal the last secrets to a reader who knows nearly all others. With two secrets, the number x of
+rows that are exchanged has the distribution
 
 .. math:: P(x) \propto \omega^x / ((n_1 - x)! \, x!^2 \, (n_2 - x)!)
 
 which is randomised response given the margins (Fisher's noncentral hypergeometric distribution).
-More secrets: flows are rounded without bias and then moved along rectangles by steps that are
-symmetric, so that every mean stays what it is, whatever the number of steps.
+With more secrets, flows are rounded without bias and then perturbed by symmetric steps along 2 x 2
+rectangles, which keep every mean.
 
-Of each secret a uniformly random set of people leaves, and the places they vacate are dealt
-uniformly at random to the secrets that receive them. Whatever rule then matches leavers with
-places, it cannot tell more of a holder than the flows do, as long as it sees rows, secrets and its
-own bits, and never ids or the order of the file: so everything is put in random order first.
+From each secret a uniformly random set of people leaves, and the places they vacate are divided
+uniformly at random among the secrets that receive them. Whatever rule then matches leavers with
+places, it reveals no more of a holder than the flows do, as long as it sees rows, secrets and its
+own random bits, and never ids or the order of the file. So everything is shuffled first.
 
-Who keeps his secret, and receives the row of another person of it, is of a random half of those
-who leave, and receives a place of the other half. So nobody receives his own row, near rows can be
-matched there, too, and what a person receives says nothing of who received his own row.
+Those who leave but keep their secret are split into random halves, and each half receives places of
+the other. So nobody receives his own row, near rows can be matched, and the row that a person
+receives says nothing of who received his own.
 
-*Mean flows* come of a linear program: :math:`F(a, b)` people of secret a receive rows of secret b,
-and :math:`S_a` of those of :math:`F(a, a)` receive a row that is not their own. With k secrets
-there are :math:`k^2 + k` variables, for each piece of a stratum by itself. The solution is not
-trusted: it is rounded to whole parts of a row, and the checker compares these with the budget.
+*Mean flows* solve a linear program: :math:`F(a, b)` people of secret a receive rows of secret b,
+and :math:`S_a` of the :math:`F(a, a)` receive another person's row. With k secrets there are
+:math:`k^2 + k` variables for each part of a stratum. The solution is not trusted: it is rounded to
+whole fractions of a row, and the checker compares these with the budget.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ from sklearn_puffer._losses import Exchange, insider_loss, outsider_delta, outsi
 from sklearn_puffer._noise import Choices
 
 PART = 500
-"""Leavers and places that are matched at once; more are cut into parts of rows that are near."""
+"""The most leavers that are matched at once; more are cut into parts of near rows."""
 
 ROW = 1 << 32
-"""Mean flows are whole numbers of this part of a row."""
+"""Mean flows are whole numbers of 1 / `ROW` of a row."""
 
 LEAST_PEOPLE = 3
-"""Of a secret, who can hold each other's rows: fewer keep their own ones, or leave their secret."""
+"""The fewest people of a secret who may exchange rows with each other."""
 
-_STEPS = 4  # towards the axis along which rows are cut
-_DIGITS = 9  # of rows' places along it
-_MANY = 8  # secrets, of which not all rectangles are taken
-_BITS = 62  # of the chance of each number of exchanged rows
-_INSIDE = (1e-9, 1e-7, 1e-5, 1e-3)  # shares of the budget that the solver does not get
-_SOLVED = 14.0  # nats that the solver gets at most: of larger factors it is not sure any more
-_MIXED = (1e-6, 1e-4, 1e-2, 0.1, 0.3, 1.0)  # shares of the flows that tell nothing
+_STEPS = 4  # of power iteration to the axis along which rows are cut
+_DIGITS = 9  # of scores on that axis
+_MOST_FULL = 8  # secrets; of more not all rectangles are perturbed
+_BITS = 62  # of the probability of each number of exchanged rows
+_MARGINS = (1e-9, 1e-7, 1e-5, 1e-3)  # by which the solver gets less than the budget
+_LARGEST_BUDGET = 14.0  # nats in the program: larger factors are beyond its tolerances
+_MIXTURES = (1e-6, 1e-4, 1e-2, 0.1, 0.3, 1.0)  # shares of the independent flows
 
 
 def exchange_rows(
@@ -67,10 +67,10 @@ def exchange_rows(
     groups: Sequence[Array],
     flows: IntArray,
     moved: IntArray,
-    points: Points | None,
+    points: ScaledRows | None,
     draws: Choices,
 ) -> None:
-    """Write for each person, in his place, the person whose row he receives.
+    """Write into ``received`` for each person the person whose row he receives.
 
     Parameters
     ----------
@@ -81,8 +81,8 @@ def exchange_rows(
         People of each secret who receive rows of each secret.
     moved : ndarray of int64 of shape (n_secrets,)
         Those of them who keep their secret and receive another person's row.
-    points : Points or None
-        Whose distances are least in the sum; None matches at random.
+    points : ScaledRows or None
+        The rows to match at the least total distance; None matches at random.
     draws : Choices
     """
     leavers, places, pairs = [], [], []
@@ -96,21 +96,21 @@ def exchange_rows(
             received[going] = _deranged(going, draws)
             going = left = going[:0]
         elif moved[secret]:
-            going, left, halves = _crossed(going, int(moved[secret]), draws)
+            going, left, halves = _within_secret(going, int(moved[secret]), draws)
             pairs += halves
-        leavers.append(_dealt(going, targets, draws))
-        places.append(_dealt(left, sources, draws))
+        leavers.append(_split(going, targets, draws))
+        places.append(_split(left, sources, draws))
     pairs += [(leavers[a][b], places[b][a]) for a, b in np.argwhere(flows) if a != b]
     for leaving, vacated in pairs:
         who, what = matched(leaving, vacated, points)
         received[who] = what
 
 
-def _crossed(going: Array, moved: int, draws: Choices) -> tuple[Array, Array, list[Any]]:
-    """Return who leaves his secret, the places left to others, and whom to match within the secret.
+def _within_secret(going: Array, moved: int, draws: Choices) -> tuple[Array, Array, list[Any]]:
+    """Return who leaves the secret, the places left to other secrets, and pairs to match within it.
 
-    The people come in random order. Of two random halves of them each takes places of the other,
-    so which places are left is independent of who leaves.
+    The people come in random order. Each of two random halves receives places of the other, so
+    which places are left is independent of who leaves.
     """
     more, less = moved - moved // 2, moved // 2
     first, second = np.split(going, [len(going) - len(going) // 2])
@@ -122,10 +122,10 @@ def _crossed(going: Array, moved: int, draws: Choices) -> tuple[Array, Array, li
 
 
 def _deranged(people: Array, draws: Choices) -> Array:
-    """Return people in random order, none of them in his own place.
+    """Return a uniformly random derangement of people.
 
-    Where all who move keep their secret, halves may not be equal; and matching the nearest would
-    give people of a few rows their own ones.
+    It is for a secret that nobody leaves, where halves may be unequal, and matching the nearest of
+    few distinct rows would give people their own.
     """
     while True:
         places = people[draws.shuffled(len(people))]
@@ -133,44 +133,43 @@ def _deranged(people: Array, draws: Choices) -> Array:
             return places
 
 
-def _dealt(going: Array, counts: IntArray, draws: Choices) -> list[Array]:
+def _split(going: Array, counts: IntArray, draws: Choices) -> list[Array]:
     return np.split(going[draws.shuffled(len(going))], np.cumsum(counts)[:-1])
 
 
-def matched(who: Array, what: Array, points: Points | None) -> tuple[Array, Array]:
+def matched(who: Array, what: Array, points: ScaledRows | None) -> tuple[Array, Array]:
     """Return people, and the places that they receive; both come in random order.
 
-    At the least distance in the sum, in parts of `PART` rows that are near; or as they come.
+    They are matched at the least total distance, in parts of `PART` near rows, or as they come.
     """
     if points is None:
         return who, what
     n_parts = 1 << (max(len(who) - 1, 0) // PART).bit_length()
     parts = cut([who, what], points, n_parts)
-    at = [linear_sum_assignment(points.between(*part)) for part in parts]
+    at = [linear_sum_assignment(points.distances(*part)) for part in parts]
     both = zip(parts, at, strict=True)
     found = [(some[rows], others[columns]) for (some, others), (rows, columns) in both]
     some, others = map(np.concatenate, zip(*found, strict=True))
     return some, others
 
 
-def cut(groups: Sequence[Array], points: Points, n_pieces: int) -> list[list[Array]]:
-    """Cut the rows of each secret at their own medians, along axes that all of them share.
+def cut(groups: Sequence[Array], points: ScaledRows, n_pieces: int) -> list[list[Array]]:
+    """Cut the rows of each secret at their own medians, along common axes.
 
-    Each cut halves all pieces, along the axis on which rows of one secret lie farthest apart. Equal
-    rows are cut in the order that they come in, which has to be random. Piece q has the sizes of
-    `sizes_of_piece`.
+    Each cut halves all pieces, along the principal axis within secrets. Ties are cut in the order
+    of the rows, which has to be random. The sizes of piece q are those of `sizes_of_piece`.
 
     Parameters
     ----------
     groups : sequence of ndarray of int
         The rows of each secret, in random order.
-    points : Points
+    points : ScaledRows
     n_pieces : int
         A power of two.
 
     Examples
     --------
-    >>> height = Points(np.array([[1.0], [5.0], [4.0], [2.0], [9.0]]), [], [])
+    >>> height = ScaledRows(np.array([[1.0], [5.0], [4.0], [2.0], [9.0]]), [], [])
     >>> [[x.tolist() for x in piece] for piece in cut([np.arange(5)], height, 2)]
     [[[0, 2, 3]], [[1, 4]]]
     """
@@ -185,15 +184,15 @@ def cut(groups: Sequence[Array], points: Points, n_pieces: int) -> list[list[Arr
 
 
 def _halves(group: Array, values: FloatArray) -> list[Array]:
-    """Return the rows of lower and of higher values, both in the order that they came in."""
+    """Return the rows of lower and of higher values, both in their order."""
     order = np.argsort(values, kind="stable")
     return [group[np.sort(half)] for half in np.split(order, [-(-len(order) // 2)])]
 
 
-def _longest_axis(points: Points, secrets: IntArray) -> FloatArray:
-    """Return rows' places along the principal axis within secrets, nearly: by power iteration.
+def _longest_axis(points: ScaledRows, secrets: IntArray) -> FloatArray:
+    """Return the scores of rows on the principal axis within secrets, by a few power iterations.
 
-    Numbers and, for each value of another column, whether a row has it, are the coordinates.
+    The coordinates are numbers, and an indicator of each value of other columns.
     """
     codes = [np.unique(each, return_inverse=True)[1] for each in points.codes]
     numbers = points.numbers.astype(np.float64)
@@ -204,23 +203,23 @@ def _longest_axis(points: Points, secrets: IntArray) -> FloatArray:
         for of_row, unit in zip(codes, points.units, strict=True):
             moved += unit**2 * np.bincount(of_row, along)[of_row]
         along = moved / (np.abs(moved).max() or 1.0)
-    return np.round(along, _DIGITS)  # so that equal rows are equal, whatever is added first
+    return np.round(along, _DIGITS)  # equal rows have equal scores, whatever the order of sums
 
 
 # ----------------------------------------------------------------------------------- whole flows
 
 
 def drawn_flows(exchange: Exchange, draws: Choices) -> tuple[IntArray, IntArray]:
-    """Return G, whole flows with mean F, and of those who keep their secret how many move."""
+    """Return whole flows with mean F, and how many of those who keep their secret move."""
     if len(exchange.sizes) == 2:
-        flows = _of_two(exchange, draws)
+        flows = _two_secret_flows(exchange, draws)
     else:
-        flows = _spread(_rounded(exchange, draws), exchange, draws)
+        flows = _perturbed(_rounded(exchange, draws), exchange, draws)
     moved = [_movers(exchange, secret, flows, draws) for secret in range(len(flows))]
     return flows, np.array(moved, dtype=np.int64)
 
 
-def _of_two(exchange: Exchange, draws: Choices) -> IntArray:
+def _two_secret_flows(exchange: Exchange, draws: Choices) -> IntArray:
     first, second = map(int, exchange.sizes)
     start, parts = response(first, second, int(exchange.flows[0, 1]) / exchange.unit)
     drawn = draws.below(1 << _BITS)
@@ -230,10 +229,9 @@ def _of_two(exchange: Exchange, draws: Choices) -> IntArray:
 
 @lru_cache(maxsize=64)
 def response(first: int, second: int, mean: float) -> tuple[int, IntArray]:
-    """Return the least number of exchanged rows, and the chances of it and the next ones.
+    """Return the distribution of the number of exchanged rows: its least value, and probabilities.
 
-    The chances are whole parts of 2^-62, which sum to 1; numbers whose chance is below one part
-    are left out at both ends.
+    Probabilities are multiples of 2^-62, which sum to 1; the tails below one multiple are cut off.
 
     >>> start, parts = response(3, 2, 1.0)
     >>> start, (parts / 2**62).round(3).tolist()
@@ -244,20 +242,20 @@ def response(first: int, second: int, mean: float) -> tuple[int, IntArray]:
         return int(mean), np.array([1 << _BITS])
     base = -gammaln(first - numbers + 1) - 2 * gammaln(numbers + 1) - gammaln(second - numbers + 1)
 
-    def chances(slope: float) -> FloatArray:
+    def probabilities(slope: float) -> FloatArray:
         logs = base + slope * numbers
         weights = np.exp(logs - logs.max())
         return np.asarray(weights / weights.sum())
 
-    slope = brentq(lambda s: float(chances(s) @ numbers) - mean, -800.0, 800.0, xtol=1e-14)
-    parts = np.floor(chances(slope) * (1 << _BITS)).astype(np.int64)
+    slope = brentq(lambda s: float(probabilities(s) @ numbers) - mean, -800.0, 800.0, xtol=1e-14)
+    parts = np.floor(probabilities(slope) * (1 << _BITS)).astype(np.int64)
     parts[parts.argmax()] += (1 << _BITS) - int(parts.sum())
     there = np.flatnonzero(parts)
     return int(there[0]), parts[there[0] : there[-1] + 1]
 
 
 def _rounded(exchange: Exchange, draws: Choices) -> IntArray:
-    """Return flows in whole rows whose means are the flows, by Cox's cycles (1987)."""
+    """Round flows to whole rows without bias, by Cox's controlled rounding (1987)."""
     unit = exchange.unit
     table = np.array(exchange.flows, dtype=np.int64)
     while (open_ := table % unit > 0).any():
@@ -273,7 +271,7 @@ def _rounded(exchange: Exchange, draws: Choices) -> IntArray:
 
 
 def _cycle(open_: Array) -> list[tuple[int, int]]:
-    """Return a cycle of open entries that turns at each: two in every row and column it visits."""
+    """Return a cycle of open entries, with two in every row and column that it visits."""
     path: list[tuple[int, int]] = []
     row = int(np.flatnonzero(open_.any(axis=1))[0])
     seen: dict[int, int] = {}
@@ -284,25 +282,25 @@ def _cycle(open_: Array) -> list[tuple[int, int]]:
         path.append((row, column))
         row = next(int(r) for r in np.flatnonzero(open_[:, column]) if r != row)
         path.append((row, column))
-    # the walk may come back along the column by which it first left this row
+    # the walk may return along the column by which it first left this row
     cycle = path[seen[row] :]
     return cycle if cycle[0][1] != cycle[-1][1] else cycle[1:-1]
 
 
-def _spread(flows: IntArray, exchange: Exchange, draws: Choices) -> IntArray:
-    """Return flows after a symmetric step along rectangles of two secrets by two.
+def _perturbed(flows: IntArray, exchange: Exchange, draws: Choices) -> IntArray:
+    """Return flows after a symmetric random step along each 2 x 2 rectangle.
 
-    A step is as long as randomised response within the rectangle would spread. The rectangles share
-    entries, so each gets its part of the variance. Of many secrets they are only those of each two
-    with themselves and with neighbours, which join all entries, too.
+    The variance of a step is that of randomised response within the rectangle, divided by the
+    number of rectangles that share an entry. Of many secrets only the rectangles of each two with
+    themselves and with neighbours are taken, which connect all entries, too.
     """
     table, k = flows.tolist(), len(flows)
     means = (exchange.flows / exchange.unit).tolist()
     pairs = list(combinations(range(k), 2))
     near = [*pairwise(range(k)), (0, k - 1)]
-    shared = (k - 1) * (k - 1 if k <= _MANY else 3)
+    shared = (k - 1) * (k - 1 if k <= _MOST_FULL else 3)
     for i, j in pairs:
-        for a, b in pairs if k <= _MANY else [(i, j), *near]:
+        for a, b in pairs if k <= _MOST_FULL else [(i, j), *near]:
             least = min(table[i][a], table[j][b], table[i][b], table[j][a])
             expected = means[i][a], means[j][b], means[i][b], means[j][a]
             if least and min(expected) > 0.0:
@@ -317,12 +315,12 @@ def _spread(flows: IntArray, exchange: Exchange, draws: Choices) -> IntArray:
 
 
 def _movers(exchange: Exchange, secret: int, flows: IntArray, draws: Choices) -> int:
-    """Return how many of those who keep their secret receive the row of another person.
+    """Draw how many of those who keep their secret receive another person's row.
 
-    The mean is S in the mean of all flows: of those who keep their secret the same share moves.
-    Each half is rounded by itself: if one person alone moved, whoever holds another row of his own
-    secret would know that his own row is held by the other one. Where nobody leaves, fewer than
-    three would have to exchange their rows in pairs, or could not.
+    The mean over all flows is S: the same share of those who keep their secret moves. Each half is
+    rounded by itself: if only one person moved, a holder of another row of his own secret would
+    know who holds his own. If nobody leaves the secret, none or at least three move: fewer could
+    only exchange rows in a pair.
     """
     keeping, kept = int(flows[secret, secret]), int(exchange.flows[secret, secret])
     wanted = keeping * int(exchange.others[secret])
@@ -341,81 +339,81 @@ def _movers(exchange: Exchange, secret: int, flows: IntArray, draws: Choices) ->
 # -------------------------------------------------------------------------------- mean flows
 
 
-Apart = tuple[int, int, float]
-"""A protected pair of secrets, and by what its budget is multiplied."""
+PairDistance = tuple[int, int, float]
+"""A protected pair of secrets, and its distance, which multiplies its budget."""
 
 
 class Budget(NamedTuple):
-    """What outsiders and insiders may learn, in nats; insiders None where they are left out."""
+    """The budgets of outsiders and of insiders, in nats; ``insiders`` None leaves these out."""
 
     epsilon: float
     delta: float
     insiders: float | None
 
     def share(self, n_pieces: int) -> Budget:
-        """Return the budget of one of so many pieces: a delta adds up over them."""
+        """Return the budget of each of ``n_pieces``, over which delta adds up."""
         return self._replace(delta=self.delta / n_pieces * (1.0 - (n_pieces > 1) * 2.0**-40))
 
 
 @dataclass(frozen=True, eq=False)
 class ExchangeProblem:
-    """The people of a stratum or a piece of it, what exchanging their rows costs, and the budget.
+    """The program for a stratum, or a piece of it: its people, costs and budget.
 
     Attributes
     ----------
     sizes : ndarray of int64 of shape (n_secrets,)
         People of each secret, at least one.
     cost : ndarray of shape (n_secrets, n_secrets)
-        Change of a row, where a person of one secret receives a row of the other.
-    within : ndarray of shape (n_secrets,)
-        Change of a row, where a person receives a row of another person of the same secret.
+        Mean change of a row if a person of one secret receives a row of the other.
+    within_cost : ndarray of shape (n_secrets,)
+        Mean change of a row if a person receives the row of another person of the same secret.
     pairs : sequence of tuple
-        The secrets that are protected from each other, and by what their budget is multiplied.
+        The protected pairs, with their distances.
     budget : Budget
     people : ndarray of int64 of shape (n_secrets,)
-        Of the whole stratum, of which these are all or a piece.
+        People of each secret in the whole stratum.
     """
 
     sizes: IntArray
     cost: FloatArray
-    within: FloatArray
-    pairs: Sequence[Apart]
+    within_cost: FloatArray
+    pairs: Sequence[PairDistance]
     budget: Budget
     people: IntArray
 
-    def told(self, exchange: Exchange) -> FloatArray:
-        """Return what the checker finds of each pair: for outsiders, or delta, and for insiders."""
+    def losses(self, exchange: Exchange) -> FloatArray:
+        """Return the losses of each pair to outsiders (or their delta), and to insiders."""
         epsilon, delta, _ = self.budget
         losses = outsider_loss, insider_loss
-        told = np.array([[of(exchange, [(s, t)]) for s, t, _ in self.pairs] for of in losses])
+        found = np.array([[of(exchange, [(s, t)]) for s, t, _ in self.pairs] for of in losses])
         if delta:
-            told[0] = [outsider_delta(exchange, [(s, t)], epsilon * d) for s, t, d in self.pairs]
-        return told
+            found[0] = [outsider_delta(exchange, [(s, t)], epsilon * d) for s, t, d in self.pairs]
+        return found
 
     def holds(self, exchange: Exchange) -> bool:
-        """Return whether the checker finds flows within the budget of each pair."""
+        """Return whether the checked losses are within the budget of each pair."""
         epsilon, delta, insiders = self.budget
         units = np.array([distance for *_, distance in self.pairs])
         most = math.inf if insiders is None else insiders * units
-        outside, inside = self.told(exchange)
+        outside, inside = self.losses(exchange)
         return bool((outside <= (delta or epsilon * units)).all() and (inside <= most).all())
 
 
 def most_pieces(sizes: IntArray, budget: Budget, least_distance: float = 1.0) -> int:
-    """Return into how many equal pieces a stratum may be cut.
+    """Return the largest number of equal pieces a stratum may be cut into.
 
-    A piece has ten people of each secret at least, and so many that one more or less of them is no
-    more than half of the budget (the proof is in the checker).
+    A piece has at least ten people of each secret, and so many that one person more or less
+    changes the loss by at most half of the budget (proven in the checker).
     """
     least = min(budget.epsilon, (budget.insiders or math.inf) / 2.0) * least_distance
     return max(int(sizes.min() // max(10, math.ceil(4.0 / least))), 1)
 
 
 def least_exchange(problem: ExchangeProblem) -> Exchange:
-    """Return the flows that cost least, in whole parts of a row.
+    """Return the flows of least cost, in whole fractions of a row.
 
-    Where no flows of the solver are within the budget, those that tell nothing are mixed in. Of a
-    budget below the roundings nothing is: the caller asks the checker.
+    If those of the solver exceed the budget, they are mixed with the independent flows, which
+    reveal nothing. Rounded, even these may exceed a tiny budget: the caller checks the result.
 
     Examples
     --------
@@ -428,15 +426,15 @@ def least_exchange(problem: ExchangeProblem) -> Exchange:
     sizes = problem.sizes
     if not problem.pairs:
         return Exchange(sizes, np.diag(sizes * ROW), np.zeros_like(sizes), ROW, problem.people)
-    telling_nothing = np.outer(sizes, sizes / sizes.sum()), sizes * (sizes - 1) / sizes.sum()
-    solution = telling_nothing
-    for inside in _INSIDE:
+    independent = np.outer(sizes, sizes / sizes.sum()), sizes * (sizes - 1) / sizes.sum()
+    solution = independent
+    for inside in _MARGINS:
         found = _solved(problem, 1.0 - inside)
         if found is not None and problem.holds(whole := _whole(found, problem)):
             return whole
-        solution = found or telling_nothing
-    for share in _MIXED:
-        both = zip(solution, telling_nothing, strict=True)
+        solution = found or independent
+    for share in _MIXTURES:
+        both = zip(solution, independent, strict=True)
         mixed = [(1 - share) * some + share * other for some, other in both]
         if problem.holds(whole := _whole(mixed, problem)):
             break
@@ -444,16 +442,16 @@ def least_exchange(problem: ExchangeProblem) -> Exchange:
 
 
 def _solved(problem: ExchangeProblem, share: float) -> tuple[FloatArray, FloatArray] | None:
-    """Return the solver's flows for a share of the budget, in rows; None where it finds none.
+    """Return the solver's flows for a share of the budget, in rows; None if it fails.
 
-    The variables are flows over those that tell nothing: F(a, b) n / (n_a n_b).
+    The variables are flows relative to the independent ones: F(a, b) n / (n_a n_b).
     """
     k, sizes = len(problem.sizes), problem.sizes.astype(float)
     units = np.append(np.outer(sizes, sizes).ravel(), sizes**2) / sizes.sum()
     most, bound = _limits(problem, share)
     away = problem.cost * (1.0 - np.eye(k))
     costs = np.zeros(most.shape[1])
-    costs[: k * k + k] = np.append(away.ravel(), problem.within) * units
+    costs[: k * k + k] = np.append(away.ravel(), problem.within_cost) * units
     shares = sizes / sizes.sum()
     margins: Any = vstack(
         [kron(eye_array(k), shares[None, :]), kron(shares[None, :], eye_array(k))]
@@ -468,12 +466,12 @@ def _solved(problem: ExchangeProblem, share: float) -> tuple[FloatArray, FloatAr
 
 
 def _limits(problem: ExchangeProblem, share: float) -> tuple[Any, FloatArray]:
-    """Return the sparse matrix of what must not be positive, and the right-hand sides.
+    """Return the inequalities of the program: a sparse matrix and right-hand sides.
 
-    Each row says that one variable times a number is at most another one times a number. Where all
-    pairs have one budget, the least of each column is a variable, so that there is a row for each
-    secret, and not for each pair. Insiders of a secret of one or two people learn nothing of who
-    else has it, or all.
+    Each row bounds a multiple of one variable by a multiple of another. If all pairs have the same
+    budget, the least of each column is a further variable, so that there is a row for each secret
+    instead of each pair. Insiders whose
+    secret has one or two people are left out: they learn nothing of who else has it, or everything.
     """
     k, sizes, people = len(problem.sizes), problem.sizes[:, None], problem.people[:, None]
     epsilon, delta, insiders = problem.budget
@@ -485,7 +483,7 @@ def _limits(problem: ExchangeProblem, share: float) -> tuple[Any, FloatArray]:
     if insiders is not None:
         sets.append((foreign, inside, ~few, insiders * share))
     ones, width = np.ones(k), k * k + k
-    limits = [(own, ones, np.diag(flows), ones)]  # of those who keep their secret
+    limits = [(own, ones, np.diag(flows), ones)]  # S is at most F(a, a)
     pairs = problem.pairs
     there = sorted({each for pair in pairs for each in pair[:2]})
     alike = 2 * len(pairs) == len(there) * (len(there) - 1) and all(d == 1.0 for *_, d in pairs)
@@ -494,19 +492,19 @@ def _limits(problem: ExchangeProblem, share: float) -> tuple[Any, FloatArray]:
             which = held[there]
             some, of = variables[there][which], weights[there][which]
             least, one = width + np.nonzero(which)[1], np.ones(len(some))
-            factor = one * math.exp(min(budget, _SOLVED))
+            factor = one * math.exp(min(budget, _LARGEST_BUDGET))
             limits += [(some, of, least, factor), (least, one, some, of)]
             width += k
         else:
             s, t, d = np.array([*pairs, *((t, s, d) for s, t, d in pairs)]).T
             s, t = s.astype(int), t.astype(int)
-            factor = np.exp(np.minimum(budget * d, _SOLVED))[:, None]
+            factor = np.exp(np.minimum(budget * d, _LARGEST_BUDGET))[:, None]
             more, less = (variables[s], weights[s]), (variables[t], weights[t] * factor)
             limits.append(tuple(each[held[s] & held[t]] for each in (*more, *less)))
     first, ahead, second, behind = (np.concatenate(part) for part in zip(*limits, strict=True))
     at, bound = np.arange(len(first)), np.zeros(len(first))
     entries = [(at, first, ahead), (at, second, -behind)]
-    if delta:  # what is beyond e^epsilon, by which delta is spent
+    if delta:  # slack beyond e^epsilon, which adds up to delta
         both = 2 * len(pairs)
         slack, shares = np.arange(both * k), np.tile(problem.sizes / problem.sizes.sum(), both)
         entries.append((k + slack, width + slack, -np.ones(both * k)))
@@ -517,21 +515,20 @@ def _limits(problem: ExchangeProblem, share: float) -> tuple[Any, FloatArray]:
 
 
 def _whole(solution: Sequence[FloatArray], problem: ExchangeProblem) -> Exchange:
-    """Return flows in whole parts of a row, with the sizes as margins, exactly.
+    """Return flows in whole fractions of a row, whose margins are exactly the sizes.
 
-    All entries are scaled down until no margin is too large, and rounded down; what is lacking, a
-    few parts of a row in each margin, is filled in, secret after secret.
+    Entries are scaled down until no margin is too large, and rounded down. The rest, a few
+    fractions in each margin, is filled in along a northwest-corner path.
     """
     (flows, others), sizes = solution, problem.sizes
     for axis in (1, 0):
         sums = flows.sum(axis=axis, keepdims=True)
         flows = flows * np.minimum(sizes.reshape(sums.shape) / np.maximum(sums, 1e-300), 1.0)
     whole = np.floor(flows * (ROW * (1.0 - 2.0**-44))).astype(np.int64)
-    lacking = [sizes * ROW - whole.sum(axis=axis) for axis in (1, 0)]
-    ends = [np.cumsum(lacks) for lacks in lacking]
+    ends = [np.cumsum(sizes * ROW - whole.sum(axis=axis)) for axis in (1, 0)]
     cuts = np.union1d(*ends)
     amounts = np.diff(cuts, prepend=0)
-    sources, targets = (np.searchsorted(lacks, cuts[amounts > 0]) for lacks in ends)
+    sources, targets = (np.searchsorted(each, cuts[amounts > 0]) for each in ends)
     np.add.at(whole, (sources, targets), amounts[amounts > 0])
     kept = np.minimum(np.rint(others * ROW).astype(np.int64), np.diag(whole))
     kept[problem.people < LEAST_PEOPLE] = 0
@@ -542,7 +539,7 @@ def _whole(solution: Sequence[FloatArray], problem: ExchangeProblem) -> Exchange
 
 
 def sizes_of_piece(people: IntArray, n_pieces: int, piece: int | IntArray) -> IntArray:
-    """Return how many people of each secret a piece has: one more in the first ones.
+    """Return the number of people of each secret in a piece; the first ones have one more.
 
     >>> [sizes_of_piece(np.array([7, 2]), 3, piece).tolist() for piece in range(3)]
     [[3, 1], [2, 1], [2, 0]]
@@ -551,47 +548,47 @@ def sizes_of_piece(people: IntArray, n_pieces: int, piece: int | IntArray) -> In
 
 
 class StratumProblem(NamedTuple):
-    """What is to be solved for a stratum: its people, and into how many shards and parts it is cut.
+    """The people of a stratum, and the numbers of shards, and of parts of each, it is cut into.
 
-    The pairs are places among its secrets, and by what their budget is multiplied.
+    Pairs are indices of ``secrets``, with their distances.
     """
 
     secrets: Sequence[int]
     people: IntArray
-    pairs: Sequence[Apart]
+    pairs: Sequence[PairDistance]
     shards: int
     parts: int
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
-    """Rows in units of distance: numbers, of single precision, and codes that are equal or not."""
+class ScaledRows:
+    """Rows in units of distance: numbers in single precision, and codes that are equal or not."""
 
     numbers: Array
     codes: Sequence[IntArray]
     units: Sequence[float]
 
-    def together(self, places: Array) -> Points:
-        """Return the rows of each group as one wide row."""
+    def grouped(self, places: Array) -> ScaledRows:
+        """Return the rows of each group as one row; ``places`` are its rows, -1 for none."""
         there = places >= 0
         numbers = np.where(there[:, :, None], self.numbers[places], 0.0).reshape(len(places), -1)
         codes = [np.where(there, each[places], -1) for each in self.codes]
         units = [unit for unit in self.units for _ in range(places.shape[1])]
-        return Points(numbers, [column for each in codes for column in each.T], units)
+        return ScaledRows(numbers, [column for each in codes for column in each.T], units)
 
-    def taken(self, rows: Array) -> Points:
+    def taken(self, rows: Array) -> ScaledRows:
         """Return some rows."""
-        return Points(self.numbers[rows], [codes[rows] for codes in self.codes], self.units)
+        return ScaledRows(self.numbers[rows], [codes[rows] for codes in self.codes], self.units)
 
-    def between(self, some: Array, others: Array) -> FloatArray:
-        """Return the distances of some rows from others, summed over columns."""
+    def distances(self, some: Array, others: Array) -> FloatArray:
+        """Return the matrix of distances between some rows and others, summed over columns."""
         total: FloatArray = cdist(self.numbers[some], self.numbers[others], "cityblock")
         for codes, unit in zip(self.codes, self.units, strict=True):
             total += unit * (codes[some][:, None] != codes[others][None, :])
         return total
 
-    def apart(self, some: Array, others: Array) -> float:
-        """Return the mean distance of rows from as many others, each from its own one."""
+    def mean_distance(self, some: Array, others: Array) -> float:
+        """Return the mean distance between rows and as many others, pair by pair."""
         moved = np.abs(self.numbers[some] - self.numbers[others])
         total: FloatArray = moved.sum(axis=1, dtype=np.float64)
         for codes, unit in zip(self.codes, self.units, strict=True):
@@ -600,20 +597,20 @@ class Points:
 
 
 def mean_costs(
-    samples: Sequence[Sequence[Array]], k: int, points: Points, *, nearest: bool
+    samples: Sequence[Sequence[Array]], k: int, points: ScaledRows, *, nearest: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Return what a row changes between k secrets, and within each, from samples of pieces."""
+    """Estimate the mean change of a row between k secrets, and within each, from samples."""
     most, cost = PART if k <= 4 else PART // 3, np.zeros((k, k))
     for sample, (a, b) in product(samples, combinations_with_replacement(range(k), 2)):
-        met = meeting(sample, a, b, most, points if nearest else None)
-        cost[a, b] += points.apart(*met) / len(samples)
+        met = matched_sample(sample, a, b, most, points if nearest else None)
+        cost[a, b] += points.mean_distance(*met) / len(samples)
     return np.maximum(cost, cost.T), np.diag(cost)
 
 
-def meeting(
-    sample: Sequence[Array], a: int, b: int, most: int, points: Points | None
+def matched_sample(
+    sample: Sequence[Array], a: int, b: int, most: int, points: ScaledRows | None
 ) -> tuple[Array, Array]:
-    """Return people of secret a, and rows of secret b that they may receive, from a sample."""
+    """Return people of secret a in a sample, and the rows of secret b that match them."""
     half = len(sample[a]) // 2
     some, others = (sample[a][:half], sample[a][half:]) if a == b else (sample[a], sample[b])
     size = min(most, len(some), len(others))

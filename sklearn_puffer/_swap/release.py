@@ -1,8 +1,7 @@
-"""A table released by exchanging rows between people of different secrets, stratum by stratum.
+"""The mechanism: rows are exchanged between people of different secrets, stratum by stratum.
 
-Here a table is read (whose secret is which, who knows what of whom), its
-flows are solved and held to the budget, whole flows are drawn, rows change hands, and all that is
-said of it is said of mean flows.
+A table is read, its mean flows are solved and checked against the budget, whole flows are drawn,
+and rows are exchanged. All figures of a release are those of mean flows.
 """
 
 from __future__ import annotations
@@ -43,20 +42,20 @@ from sklearn_puffer._swap.certificate import ExchangeCertificate
 from sklearn_puffer._swap.exchange import (
     PART,
     ROW,
-    Apart,
     Budget,
     ExchangeProblem,
+    PairDistance,
     StratumProblem,
     cut,
     drawn_flows,
     exchange_rows,
     least_exchange,
+    matched_sample,
     mean_costs,
-    meeting,
     most_pieces,
     sizes_of_piece,
 )
-from sklearn_puffer._swap.rows import EngineRows, Lots, SwapRows, Units, moments, once
+from sklearn_puffer._swap.rows import EngineRows, RowChoices, SwapRows, Units, moments, once
 from sklearn_puffer._tables import (
     LARGEST_DIGEST,
     Finished,
@@ -72,20 +71,20 @@ from sklearn_puffer._tables import (
 from sklearn_puffer._words import listed
 
 MOST_COMBINATIONS = 50
-"""Secrets, or combinations of them, that rows are exchanged between."""
+"""The most secrets, or combinations of them."""
 
 PEERS = 50
-"""Rows of a part within which people exchange at random."""
+"""Rows in a part with ``matching="parts"``."""
 
-_PIECES = 16  # by which changes are estimated
-# fields of an artifact: those that are plain, and those that are values of several fields
+_PIECES = 16  # parts, at most about so many, by which changes are estimated
+# fields of an artifact: plain ones, and those that consist of several fields
 _PLAIN = ("ids", "strata", "group", "pairs", "distances", "matching")
 _VALUES: dict[str, Any] = {"coarse": Coarse, "secret": SecretRule, "measure": Units}
 
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """The mean flows of a shard of a stratum, which most strata are in one.
+    """The mean flows of a shard; most strata are one shard.
 
     Attributes
     ----------
@@ -93,14 +92,14 @@ class Solved:
     groups : list of Array
         The rows of the shard by secret, in random order.
     flows : list of Exchange
-        Of each part.
+        The flows of each part.
     exchange : Exchange
-        Of all parts together, checked to be those of the shard's people in whole numbers.
+        The sum over parts.
     losses : ndarray of shape (2, n_pairs)
-        What outsiders learn of each pair, and insiders: in the worst part, or all delta of the
-        stratum.
+        The losses of each pair to outsiders and to insiders, in the worst part; or the delta of
+        the stratum.
     samples : list of list of Array
-        Rows of each secret of some parts, by which changes are estimated.
+        Rows of each secret in some parts, from which changes are estimated.
     """
 
     stratum: StratumProblem
@@ -127,23 +126,23 @@ class RowExchange(Mechanism):
     Attributes
     ----------
     columns : list of Column
-        What is exchanged: any value goes with its row, as it is.
+        The columns that are exchanged, unchanged.
     ids, strata : tuple of names
-        What stays with people, and says nothing of them, or is known of them.
+        Columns that stay with people: those that say nothing of them, and known ones.
     coarse : Coarse
-        What stands for known values.
+        How known values are coarsened.
     secret : SecretRule
     group : str, int or None
-        The column of ids of rows that are exchanged together.
+        The column of ids of groups.
     pairs : tuple of tuple of int
-        The protected pairs among its labels.
+        The protected pairs, as indices of the labels of ``secret``.
     distances : tuple of float
-        By which the budget of each is multiplied; empty where it is one for all.
+        The distance of each pair, which multiplies its budget; empty if all are 1.
     measure : Units
     budget : Budget
     matching : {"nearest", "parts", "random"}
     people : tuple of names
-        Where groups are exchanged, the ids by which a person in several of them is found.
+        With groups: the ids by which a person in several groups is found.
     """
 
     columns: list[Column]
@@ -163,13 +162,16 @@ class RowExchange(Mechanism):
     by_row: ClassVar[bool] = False
     takes_secrets: ClassVar[bool] = True
     certificate: ClassVar[type[ExchangeCertificate]] = ExchangeCertificate
-    #: Rows of a stratum that are exchanged at once; more are cut at random.
+    #: The most rows of a shard; larger strata are cut at random.
     shard: ClassVar[int] = 1 << 16
-    untested: ClassVar[str] = "rows are exchanged as they are, whatever their distribution."
+    untested: ClassVar[str] = (
+        'on_drift="raise" is for columns that noise releases, and rows are exchanged whatever '
+        'their distribution; pass on_drift="ignore".'
+    )
 
     @property
     def factors(self) -> FloatArray:
-        """By what the budget of each pair is multiplied."""
+        """The distance of each pair."""
         return np.array(self.distances or [1.0] * len(self.pairs))
 
     @property
@@ -183,7 +185,7 @@ class RowExchange(Mechanism):
         Raises
         ------
         TypeError, ValueError
-            If secrets are not there, were not seen in `fit`, or cannot be read.
+            If secrets are absent, were not seen in `fit`, or cannot be read.
         """
         secret = self.secret.found(table, beside)
         codes = secret.codes(table.n_rows)
@@ -203,7 +205,7 @@ class RowExchange(Mechanism):
         return SwapRows(columns, secret, seen, strata, marks, group, points)
 
     def whole(self, table: Table, beside: Mapping[Name, Values] | None) -> SwapRows:
-        """Return the rows of a whole table, where all rows of a person are exchanged together."""
+        """Return the rows of a whole table, if no person has several rows or groups."""
         rows = self.read(table, beside)
         self.check_alone(len(np.unique(rows.marks)), len(rows.marks))
         if not self.people:
@@ -219,7 +221,7 @@ class RowExchange(Mechanism):
         return rows
 
     def check_alone(self, n_marks: int, n_rows: int) -> None:
-        """Refuse rows that share their ids with others, unless these are exchanged together."""
+        """Refuse rows that share their ids with others, unless groups are exchanged."""
         if self.ids and self.group is None and n_marks < n_rows:
             raise ValueError(
                 f"{n_rows - n_marks} row(s) have the ids "
@@ -236,16 +238,16 @@ class RowExchange(Mechanism):
         ----------
         rows : SwapRows
         order : ndarray of int, optional
-            A random order, by which they are cut into shards.
+            A random order of the units, by which they are cut into shards.
         cuts : mapping of `Cut`, optional
-            By their digests, strata of which these rows are some shards.
+            Strata, by their digests, of which the rows are some shards.
         shards : ndarray of int64 of shape (n_rows,), optional
-            The shard of each row of these.
+            The shard of each row in such strata.
 
         Raises
         ------
         UncertifiedError
-            If those of some shard are not.
+            If those of some shard exceed it.
         """
         every = np.arange(len(rows.codes))
         order = rows.some(every, len(every)) if order is None else order
@@ -261,7 +263,7 @@ class RowExchange(Mechanism):
         return solved
 
     def problem(self, secrets: Sequence[int], people: IntArray) -> StratumProblem:
-        """Return what is to be solved for a stratum of so many people of each secret."""
+        """Return the problem of a stratum, by its people of each secret."""
         at = {secret: place for place, secret in enumerate(secrets)}
         every = zip(self.pairs, self.factors.tolist(), strict=True)
         pairs = [(at[s], at[t], apart) for (s, t), apart in every if s in at and t in at]
@@ -270,7 +272,7 @@ class RowExchange(Mechanism):
     def _solved(
         self, rows: SwapRows, stratum: StratumProblem, shard: int, groups: Sequence[Array]
     ) -> Solved:
-        """Return the flows of a shard of a stratum, which the checker has seen."""
+        """Return the checked flows of a shard of a stratum."""
         secrets, people, pairs, shards, parts = stratum
         samples = self._samples(groups, rows, parts) if pairs else []
         nearest = self.matching == "nearest"
@@ -278,23 +280,23 @@ class RowExchange(Mechanism):
         numbers = range(shard, shards * parts, shards)
         sizes = [sizes_of_piece(people, shards * parts, n) for n in numbers]
         unlike, which, often = np.unique(sizes, axis=0, return_inverse=True, return_counts=True)
-        budget, flows, told = self.budget.share(shards * parts), [], []
+        budget, flows, found = self.budget.share(shards * parts), [], []
         for size in unlike:
             problem = ExchangeProblem(size, *costs, pairs, budget, people)
             flows.append(least_exchange(problem))
             if not problem.holds(flows[-1]):
                 raise UncertifiedError(_NOT_WITHIN)
-            told.append(problem.told(flows[-1]))
-        losses = np.max(told, axis=0)
-        if budget.delta:  # which adds up: of a shard as often as there are shards
-            each = np.array(told)[:, 0] * (shards * often)[:, None]
+            found.append(problem.losses(flows[-1]))
+        losses = np.max(found, axis=0)
+        if budget.delta:  # delta adds up over all parts of all shards
+            each = np.array(found)[:, 0] * (shards * often)[:, None]
             losses[0] = each.sum(axis=0) * (1.0 + 2.0**-45)
         of_parts = [flows[at] for at in which.ravel()]
         whole = together(of_parts, sizes_of_piece(people, shards, shard))
         return Solved(stratum, groups, of_parts, whole, losses, samples)
 
-    def _cuts(self, people: IntArray, pairs: Sequence[Apart]) -> tuple[int, int]:
-        """Return into how many shards a stratum is cut, and into how many parts each of them."""
+    def _cuts(self, people: IntArray, pairs: Sequence[PairDistance]) -> tuple[int, int]:
+        """Return the numbers of shards of a stratum, and of parts of each shard."""
         if not pairs:
             return 1, 1
         least = min(apart for *_, apart in pairs)
@@ -307,14 +309,15 @@ class RowExchange(Mechanism):
         return shards, parts
 
     def _samples(self, groups: Sequence[Array], rows: SwapRows, parts: int) -> list[list[Array]]:
-        """Return rows of each secret of some parts of a shard, by their content alone."""
+        """Return rows of each secret in some parts of a shard, chosen by their content alone."""
         if parts == 1:
             return [[rows.some(group, PART) for group in groups]]
         whole = [rows.some(group, len(group)) for group in groups]
-        return cut(whole, rows.points, parts)[:: parts // _PIECES | 1]  # of all halves
+        # an odd step takes parts from both halves of each cut
+        return cut(whole, rows.points, parts)[:: parts // _PIECES | 1]
 
     def released(self, table: Table, rules: TableRules, draw: Draw) -> Released:
-        """Return a table in the caller's own type; its secrets are columns of it, or beside it.
+        """Return the exchanged table in the caller's own type; secrets are in it, or in ``draw``.
 
         Raises
         ------
@@ -323,29 +326,29 @@ class RowExchange(Mechanism):
         """
         rows = self.whole(table, draw.secrets)
         self.secret.check_several(rows.codes)
-        lots = Lots(rows, draw.keyed, draw.entropy)
-        with once(draw.by, rows.marks, lots.mark, by_ids=bool(self.ids)):
-            solved = self.solved(rows, lots.order)
-            received = rows.rows_of(self.permutation(rows, solved, lots), solved, lots)
+        choices = RowChoices(rows, draw.keyed, draw.entropy)
+        with once(draw.by, rows.marks, choices.mark, by_ids=bool(self.ids)):
+            solved = self.solved(rows, choices.order)
+            received = rows.rows_of(self.permutation(rows, solved, choices), solved, choices)
             whole = self.written(table, rules, received)
         order = order_told(rows_of(table, None), [rows.secret])
         draw.by._tell(lambda: self.told(rows, solved), order.sentences())
         return whole, None
 
-    def permutation(self, rows: SwapRows, solved: Sequence[Solved], lots: Lots) -> Array:
-        """Return whose row each person receives; the people of a shard are in random order."""
+    def permutation(self, rows: SwapRows, solved: Sequence[Solved], choices: RowChoices) -> Array:
+        """Return the unit that each unit receives; those of a shard are in random order."""
         received = np.arange(len(rows.codes))
         points = rows.points if self.matching == "nearest" else None
         for each in counted([each for each in solved if each.moves], "strata exchanged"):
             parts = cut(each.groups, rows.points, len(each.flows))
-            told = [(flow.sizes, flow.flows, flow.others) for flow in each.flows]
-            draws = lots.of(np.concatenate(each.groups), each.stratum.people, told)
+            flows = [(flow.sizes, flow.flows, flow.others) for flow in each.flows]
+            draws = choices.of(np.concatenate(each.groups), each.stratum.people, flows)
             for flow, part in zip(each.flows, parts, strict=True):
                 exchange_rows(received, part, *drawn_flows(flow, draws), points, draws)
         return received
 
     def told(self, rows: SwapRows, solved: Sequence[Solved]) -> tuple[IntArray, list[str]]:
-        """Return how many people have each secret, by strata, and the figures of all rows."""
+        """Return the people of each stratum and secret, and the figures of all rows."""
         people = np.zeros((rows.strata.max() + 1, len(self.secret.labels)), dtype=np.int64)
         np.add.at(people, (rows.strata, rows.codes), 1)
         return people, [self.figures(rows, solved)]
@@ -360,18 +363,18 @@ class RowExchange(Mechanism):
             others[secrets] += each.exchange.others / ROW
             there = np.isin(pairs, secrets).all(axis=1)
             losses[:, there] = np.maximum(losses[:, there], each.losses)
-        # in whole parts of the budget, so that no cut and no solver changes the fingerprint
-        parts = (self.budget.delta or self.budget.epsilon * self.factors) * 2.0**-24
-        told = {
+        # rounded up, so that neither shards nor solvers change the fingerprint
+        steps = (self.budget.delta or self.budget.epsilon * self.factors) * 2.0**-24
+        figures = {
             "n_rows": len(rows.marks),
             "flows": flows.tolist(),
             "others": others.tolist(),
-            "losses": np.maximum(np.ceil(losses[0] / parts) * parts, losses[0]).tolist(),
+            "losses": np.maximum(np.ceil(losses[0] / steps) * steps, losses[0]).tolist(),
             "insiders": float((losses[1] / self.factors).max(initial=0.0)),
             "changes": any(_changes(rows, each) for each in solved),
             "utility": [astuple(each)[1:] for each in _utilities(self, rows, solved)],
         }
-        return json.dumps(told)
+        return json.dumps(figures)
 
     def planned(self, by: Any, fitted: FittedMechanism, X: Any, keying: Keying) -> Any:
         """Return the release of a lazy table as a lazy table."""
@@ -381,7 +384,7 @@ class RowExchange(Mechanism):
         return plan
 
     def written(self, table: Table, rules: TableRules, received: Array) -> Any:
-        """Return a table with its rows exchanged, and equal values written alike."""
+        """Return a table with its rows exchanged, and equal values in one form."""
         moving = {column.name for column in self.columns}
 
         def column(name: Name) -> Finished:
@@ -395,7 +398,7 @@ class RowExchange(Mechanism):
         return table.build({name: column(name) for name in rules.order})
 
     def terms(self, release: Any) -> Terms:
-        """Return what a report says of an exchange."""
+        """Return the terms of the release for a report."""
         facts = release.certificate_.exchange
         return Terms(
             how="exchanged with its row",
@@ -416,16 +419,16 @@ class RowExchange(Mechanism):
         )
 
     def fingerprint(self, certificate: Any, *about: Any) -> str:
-        """Return the digest of how rows are exchanged, and of what else counts."""
+        """Return the digest of the mechanism, and of ``about``."""
         if certificate.noise != "exchange":
             return ""
         return digest("sklearn_puffer.exchange/1", self._told(), *about)
 
     def context(self, fingerprint: str, keying: Keying) -> str:
-        """Return the digest of how rows are exchanged.
+        """Return the digest of the mechanism, the context of keyed choices.
 
-        Neither the name of the data set nor the certificate of other rows counts: the same people
-        would be exchanged anew.
+        Neither the name of the data set nor the certificate counts: they would make a second,
+        different swap of the same people.
         """
         return digest("sklearn_puffer.exchange.keyed/1", self._told())
 
@@ -445,7 +448,7 @@ class RowExchange(Mechanism):
 
     @classmethod
     def from_record(cls, record: Fields, columns: Sequence[Fields]) -> RowExchange:
-        """Return the mechanism whose fields were written."""
+        """Return the mechanism that was written."""
         told = Fields(record.read("exchange", dict), record.named("exchange"))
         read = {name: read_tree(value) for name, value in told.rest().items()}
         values = {
@@ -457,8 +460,8 @@ class RowExchange(Mechanism):
 
 
 _NOT_WITHIN = (
-    "no flows in whole parts of a row are within the budget, which is as small as their roundings; "
-    "choose a larger epsilon."
+    "no flows in whole fractions of a row are within the budget, which is as small as their "
+    "rounding errors; choose a larger epsilon."
 )
 
 
@@ -466,7 +469,7 @@ _NOT_WITHIN = (
 
 
 def _changes(rows: SwapRows, solved: Solved) -> bool:
-    """Return whether somebody may receive a row that is not equal to the own one."""
+    """Return whether somebody may receive a row that differs from his own."""
     places = rows.places[np.concatenate(solved.groups) if solved.moves else [0]]
     digests = rows.seen[0][places[places >= 0]]
     return solved.moves and bool((digests != digests[0]).any())
@@ -475,7 +478,7 @@ def _changes(rows: SwapRows, solved: Solved) -> bool:
 def _utilities(
     mechanism: RowExchange, rows: SwapRows, solved: Sequence[Solved]
 ) -> list[ColumnUtility]:
-    """Return what survives of each column, estimated from matched samples of the rows."""
+    """Return the utility of each column, estimated from matched samples of the rows."""
     parts = [(np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0))]
     n_rows, points = len(rows.codes), rows.points if mechanism.matching == "nearest" else None
     for each in (each for each in solved if each.moves):
@@ -483,10 +486,10 @@ def _utilities(
         np.fill_diagonal(people, each.exchange.others / ROW)
         met = []
         for sample, (a, b) in product(samples, np.argwhere(people > 0.0).tolist()):
-            at_once = people[a, b] / (1 + (a == b))  # within a secret, by halves
+            at_once = people[a, b] / (1 + (a == b))  # a half within a secret
             most = min(max(round(at_once), 1), PART)
-            met.append((people[a, b], *meeting(sample, a, b, most, points)))
-        if rows.group is not None:  # whose rows change members where they stay, too
+            met.append((people[a, b], *matched_sample(sample, a, b, most, points)))
+        if rows.group is not None:  # members exchange rows in groups that stay, too
             stay = np.diag(each.exchange.flows - np.diag(each.exchange.others)) / ROW
             stays = product(samples, enumerate(stay))
             met += [(groups, sample[a], sample[a]) for sample, (a, groups) in stays]

@@ -1,11 +1,10 @@
-"""The rows that are exchanged: as they are read, what choices about them depend on, on engines.
+"""The rows of a swap, its random choices, and rows on engines.
 
-*On an engine* the rows of a lazy table pass through Python part by part, and get random numbers by
-the key (or, in a fit, by their content). The engine counts how many people each stratum and secret
-has. Of strata that are cut into shards it counts intervals of the numbers, until the first row of
-each shard is known. Then all rows of a shard, or of some strata, come to one task, which does with
-them what is done in memory. The driver holds counts, and a few thousand digests by which it knows a
-table again.
+*On an engine* a function is applied to the parts of a lazy table, and gives each row a random
+number: by the key, or in a fit by its content. The engine counts the people of each stratum and
+secret. For strata that are cut into shards it counts intervals of the numbers, until the first row
+of each shard is found. Then one task gets all rows of a shard, or of some strata, and does what is
+done in memory. The driver holds counts, and a few thousand digests by which it recognises a table.
 """
 
 from __future__ import annotations
@@ -38,27 +37,21 @@ from sklearn_puffer._release import (
     check_ids,
     read_lazily,
 )
-from sklearn_puffer._swap.exchange import Points, StratumProblem, sizes_of_piece
-from sklearn_puffer._tables import (
-    Name,
-    Table,
-    Values,
-    frame_table,
-    row_hashes,
-)
+from sklearn_puffer._swap.exchange import ScaledRows, StratumProblem, sizes_of_piece
+from sklearn_puffer._tables import Name, Table, Values, frame_table, row_hashes
 from sklearn_puffer._words import quoted
 
-_FARTHEST = 6.0  # standard deviations, at which numbers are cut off where distances are computed
+_FARTHEST = 6.0  # standard deviations, at which numbers are clipped for distances
 _ADDED = ("stratum", "secret", "first", "second", "mark", "interval", "number", "rank", "shard")
 _TEXT = "figures"
-_NEAR = 256  # rows of one secret among which the first one of a shard is looked for
-_MARKS = 4096  # rows by which a table is known again
+_NEAR = 256  # rows of one secret in the last interval that is searched for the first of a shard
+_MARKS = 4096  # digests by which a table is recognised
 _END = 1 << 63
 
 
 @dataclass(eq=False)
 class SwapRows:
-    """The rows of a table as they were read, and what is exchanged: rows, or groups of them.
+    """The rows of a table, and the units that are exchanged: rows, or groups of them.
 
     Attributes
     ----------
@@ -66,19 +59,20 @@ class SwapRows:
         The values of each row.
     secret : Secret
     seen : list of ndarray of int64 of shape (n_rows,)
-        All of a row that keyed choices depend on: the digest of its values, that of what is known
-        of it, and its secret.
+        What keyed choices depend on: the digest of the values of a row, that of its known values,
+        and the code of its secret.
     known : ndarray of int of shape (n_rows,)
-        What is known of it, as a code.
+        The code of its known values.
     marks : ndarray of int64 of shape (n_rows,)
-        A digest of its ids, or of all of it.
+        The digest of its ids, or of all of it without ids.
     group : ndarray of int of shape (n_rows,), or None
-        The group of each row, where whole groups are exchanged, of one secret each.
-    points : Points
-        Of what is exchanged, as all below.
+        The group of each row, of one secret each, if groups are exchanged.
+    points : ScaledRows
+        Of units.
     places : ndarray of int of shape (n_units, width)
-        The rows that are exchanged together, in the order of what is known of them.
+        The rows of each unit, in the order of their known values; -1 behind them.
     codes, strata, digests : ndarray of int of shape (n_units,)
+        The secret, stratum and digest of each unit.
     """
 
     columns: Mapping[Name, Values]
@@ -87,30 +81,30 @@ class SwapRows:
     known: IntArray
     marks: IntArray
     group: IntArray | None
-    points: Points
+    points: ScaledRows
 
     def __post_init__(self) -> None:
-        """Put rows of a group together."""
+        """Make units of rows, or of groups."""
         self.digests, _, self.codes = self.seen
         self.strata = self.known
         self.places: Array = np.arange(len(self.marks))[:, None]
         if self.group is not None:
-            places = self.places = places_of(self.group, self.known, self.digests)
+            places = self.places = group_members(self.group, self.known, self.digests)
             each = self.known, self.digests
             known, digests = (np.where(places >= 0, of[places], -1) for of in each)
             self.strata = combinations_of(list(known.T), len(places))
-            self.points, self.codes = self.points.together(places), self.codes[places[:, 0]]
+            self.points, self.codes = self.points.grouped(places), self.codes[places[:, 0]]
             self.digests = row_hashes(*digests.T)
 
-    def rows_of(self, received: Array, solved: Sequence[Any], lots: Lots) -> Array:
-        """Return whose row each row is released with, from the groups that groups receive.
+    def rows_of(self, received: Array, solved: Sequence[Any], choices: RowChoices) -> Array:
+        """Return the row that each row receives, from the unit that each unit receives.
 
-        The rows of a group are dealt at random among those of whom the same is known, also of a
-        group that stays: else who knows in which order members stand would see which groups moved.
+        The rows of a group are shuffled among members with the same known values, also if the group
+        stays: else the order of its members would reveal which groups moved.
         """
         if self.group is None:
             return received
-        dealt = places_of(self.group, self.known, lots.ranks(len(self.group)))
+        dealt = group_members(self.group, self.known, choices.ranks(len(self.group)))
         may_move = [group for each in solved if each.moves for group in each.groups]
         units = np.concatenate([np.zeros(0, dtype=np.intp), *may_move])
         rows, there = np.arange(len(self.group)), dealt[units] >= 0
@@ -118,22 +112,22 @@ class SwapRows:
         return rows
 
     def pairs_of_rows(self, who: Array, what: Array, weight: FloatArray) -> tuple[Array, ...]:
-        """Return rows and those that they receive, and the share of all rows they stand for."""
-        dealt = self.places  # in the order of another digest than the rows that are dealt to it
-        if self.group is not None:
-            dealt = places_of(self.group, self.known, spread(self.seen[0]))
+        """Return rows, the rows that they receive, and the share of all rows of each."""
+        dealt = self.places
+        if self.group is not None:  # members in an order independent of that of places
+            dealt = group_members(self.group, self.known, distinct_hashes(self.seen[0]))
         there = dealt[who] >= 0
         shares = np.broadcast_to(weight[:, None] * len(self.codes) / len(self.marks), there.shape)
         return dealt[who][there], self.places[what][there], shares[there]
 
     def some(self, rows: Array, most: int) -> Array:
-        """Return at most so many of some rows, chosen and ordered by their content alone."""
-        return rows[np.argsort(spread(self.digests[rows]), kind="stable")[:most]]
+        """Return at most ``most`` of some units, chosen and ordered by their content alone."""
+        return rows[np.argsort(distinct_hashes(self.digests[rows]), kind="stable")[:most]]
 
     def grouped(
         self, order: Array, shards: IntArray | None = None
     ) -> list[tuple[int, dict[int, Array]]]:
-        """Return the rows of each stratum and shard by secret, in some order of all rows."""
+        """Return the units of each stratum and shard by secret, in the given order."""
         shards = np.zeros_like(self.codes) if shards is None else shards
         keys = np.stack([self.strata, shards, self.codes])[:, order]
         by_key = np.lexsort(keys[::-1])
@@ -146,8 +140,8 @@ class SwapRows:
         return [(shard, groups) for (_, shard), groups in grouped.items()]
 
 
-def spread(digests: IntArray) -> IntArray:
-    """Return numbers by which rows of equal digests stand apart, whatever their order is."""
+def distinct_hashes(digests: IntArray) -> IntArray:
+    """Return hashes of digests and their repetitions, so that equal rows have distinct ones."""
     order = np.argsort(digests, kind="stable")
     ascending = digests[order]
     before = np.arange(len(order)) - np.searchsorted(ascending, ascending)
@@ -156,10 +150,10 @@ def spread(digests: IntArray) -> IntArray:
     return hashes
 
 
-def places_of(codes: Array, *keys: Array) -> Array:
-    """Return the rows of each group, ordered by the first key, then by the next; -1 behind them.
+def group_members(codes: Array, *keys: Array) -> Array:
+    """Return the rows of each group, sorted by the first key, then by the next; -1 behind them.
 
-    >>> places_of(np.array([0, 1, 0]), np.array([5, 5, 3])).tolist()
+    >>> group_members(np.array([0, 1, 0]), np.array([5, 5, 3])).tolist()
     [[2, 0], [1, -1]]
     """
     order, sizes = np.lexsort((*keys[::-1], codes)), np.bincount(codes)
@@ -174,14 +168,14 @@ def places_of(codes: Array, *keys: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """The unit of distance of each column: a standard deviation, or a change of anything else.
+    """The unit of distance of each column: a standard deviation, or 1 for a change of category.
 
     Attributes
     ----------
     centres, spreads : dict of float
-        Of columns of numbers and times; of one value the spread is 1.
+        Mean and standard deviation of numbers and times; 1 if constant.
     given : dict of float
-        What `weights` says of columns.
+        The units in ``weights=``.
     """
 
     centres: Mapping[Name, float]
@@ -192,7 +186,7 @@ class Units:
     def learnt(
         cls, columns: Mapping[Name, Values], given: Mapping[Name, float], table: Any = None
     ) -> Units:
-        """Return the units in which some rows are standardised, which may be those of a table."""
+        """Return the units of the rows of columns, or of a lazy table."""
         numbers = {n: v for n, v in columns.items() if v.kind in ("float", "integer")}
         lazy = isinstance(table, LazyTable)
         found = table.moments([*numbers]) if lazy else {n: moments(v) for n, v in numbers.items()}
@@ -200,8 +194,8 @@ class Units:
         centres, spreads = ({name: each[k] for name, each in both.items()} for k in (0, 1))
         return cls(centres, spreads, given)
 
-    def points(self, columns: Mapping[Name, Values]) -> Points:
-        """Return rows as points, between which distances are had."""
+    def points(self, columns: Mapping[Name, Values]) -> ScaledRows:
+        """Return rows in units of distance."""
         numbers, codes, units = [], [], []
         for name, values in columns.items():
             numeric = name in self.spreads and values.kind in ("float", "integer")
@@ -215,7 +209,7 @@ class Units:
                 units.append(factor)
         n_rows = len(next(iter(columns.values())))
         wide = np.stack(numbers, axis=1) if numbers else np.zeros((n_rows, 1), dtype=np.float32)
-        return Points(wide, codes, units)
+        return ScaledRows(wide, codes, units)
 
     def _standardised(self, name: Name, values: Values) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -234,9 +228,9 @@ def moments(values: Values) -> tuple[float, float]:
 
 
 def rounded_unit(mean: float, spread: float) -> tuple[float, float]:
-    """Return a mean and a spread that depend neither on the engine nor on the order of the rows.
+    """Round a mean and a standard deviation, so that neither engine nor order of rows matters.
 
-    The spread has 24 bits (of one value it is 1), and the mean is a multiple of its 2^-8.
+    The deviation has 24 bits, and is 1 for a constant; the mean is a multiple of 2^-8 of it.
 
     >>> [round(each, 6) for each in rounded_unit(0.1, 0.3)]
     [0.099609, 0.3]
@@ -248,30 +242,30 @@ def rounded_unit(mean: float, spread: float) -> tuple[float, float]:
     return round(mean / spread * 256) * spread / 256, spread
 
 
-# ---------------------------------------------------------------- lots of rows
+# ---------------------------------------------------------------- choices of rows
 
 
-class Lots:
-    """Where choices come from: fresh bits, or a key, an id and all that is seen of each row.
+class RowChoices:
+    """Random choices: from fresh bits, or from a key, and the id and content of each row.
 
-    Under a key choices about some rows are a function of key, ids, and all that is seen of these
-    rows: the same table is the same release in any order, and other rows are drawn for anew.
+    With a key, choices about some rows are a function of the key and their ids and contents. So a
+    table is released alike in any order of its rows, and changed rows get independent choices.
 
     Parameters
     ----------
     rows : SwapRows
     keyed : KeyedRows or None
     entropy : callable
-        Gives fresh bits.
+        A source of fresh bits.
 
     Attributes
     ----------
     order : ndarray of int of shape (n_units,)
-        A random order of what choices are about.
+        The units in random order.
     tags : ndarray of uint64 of shape (n_units, 2)
-        Of keyed choices: the random numbers that order them.
+        With a key: the random numbers that order them.
     mark : str
-        Of keyed choices: equal for the same rows and key.
+        With a key: equal for the same rows and key.
     """
 
     def __init__(self, rows: SwapRows, keyed: KeyedRows | None, entropy: Any) -> None:
@@ -280,7 +274,7 @@ class Lots:
             self._choices = Choices(entropy(0))
             self.order = self._choices.shuffled(len(places))
             return
-        # one column, as a ledger takes the table for one value of every row
+        # one column: a ledger counts the table as one value of every row
         self._rows = keyed.columns(slice(None), [row_hashes(*rows.seen)])[0].tags
         tags = np.where(places[:, :, None] >= 0, self._rows[places], 0)
         self.tags = tags.sum(axis=1, dtype=np.uint64)
@@ -290,11 +284,11 @@ class Lots:
         keyed.note_together(digest("sklearn_puffer.exchanged/1", self.mark))
 
     def ranks(self, n_rows: int) -> Any:
-        """Return numbers by which rows are in random order."""
+        """Return numbers whose order is random."""
         return self._choices.shuffled(n_rows) if self._keyed is None else self._rows[:, 1]
 
     def of(self, units: IntArray, *about: Any) -> Choices:
-        """Return the choices for some units, in their order."""
+        """Return the choices about some units, in their order."""
         if self._keyed is None:
             return self._choices
         told = "sklearn_puffer.exchange.rows/2", self._keyed.context, self.tags[units], *about
@@ -302,37 +296,37 @@ class Lots:
 
 
 def halves(tags: NDArray[np.uint64]) -> IntArray:
-    """Return 31 bits of each of the two random numbers of rows, whose sums tell tables apart."""
+    """Return 31 bits of both random numbers of each row, whose sums identify a table."""
     return np.asarray((tags >> np.uint64(33)).astype(np.int64))
 
 
 def mark_of(key: bytes, context: str, sums: Sequence[int]) -> str:
-    """Return the mark of keyed choices about all rows, by the sums of `halves` and how many."""
+    """Return the mark of keyed choices, by the number of rows and the sums of `halves`."""
     told = digest("sklearn_puffer.exchange.mark/1", context, [int(each) for each in sums])
     return hmac.digest(key, told.encode(), "sha256").hex()
 
 
-# rows that each object has released, and marks of keyed choices: in no copy of it, and no file
+# rows that each object has released, and marks of keyed choices; not in copies and files
 _before: WeakKeyDictionary[Any, tuple[Array, set[str]]] = WeakKeyDictionary()
 _NOTHING: tuple[Array, set[str]] = np.zeros(0, dtype=np.int64), set()
 
 
 @contextmanager
 def once(by: Any, marks: Array, mark: str, *, by_ids: bool) -> Iterator[None]:
-    """Refuse rows that an object has exchanged before, and remember them where they are now.
+    """Refuse rows that an object has exchanged before, and remember them if they are exchanged now.
 
     The same keyed choices are allowed again.
 
     Parameters
     ----------
     by : object
-        What releases.
+        The releasing estimator.
     marks : ndarray of int64 of shape (n_rows,)
-        Of the rows.
+        Digests of the rows.
     mark : str
-        Of keyed choices, "" of fresh ones.
+        That of keyed choices, "" of fresh ones.
     by_ids : bool
-        Whether marks are those of ids, so that one row is enough; else half of them are.
+        Whether digests are those of ids, of which one is enough; else half of them are.
 
     Raises
     ------
@@ -361,11 +355,11 @@ class Cut(NamedTuple):
     ----------
     stratum : StratumProblem
     edges : dict of ndarray of int64 of shape (n_shards - 1,)
-        Of each secret, the numbers of the first rows of all shards but the first one.
+        For each secret the random numbers of the first rows of all shards but the first.
     first : int
-        The number of its first shard among those of all strata.
+        The index of its first shard among those of all strata.
     exact : bool
-        Whether shards must have as many rows as they should, or are some that are like them.
+        Whether the sizes of shards must be exact, or approximate as in a fit.
     """
 
     stratum: StratumProblem
@@ -374,16 +368,16 @@ class Cut(NamedTuple):
     exact: bool
 
     def shards(self, secret: int, numbers: IntArray) -> Array:
-        """Return the shard of each row of a secret, among those of all strata."""
+        """Return the shard of each row of a secret, by random numbers."""
         return self.first + np.searchsorted(self.edges[secret], numbers, side="right")
 
     def piece(self, shard: int, groups: Mapping[int, Array]) -> tuple[int, list[Array]]:
-        """Return the number of a shard within the stratum, and its rows of each secret.
+        """Return the index of a shard within the stratum, and its rows of each secret.
 
         Raises
         ------
         ValueError
-            If rows are lacking, or there are more than there were.
+            If there are fewer or more rows than were counted.
         """
         none, number = np.zeros(0, dtype=np.intp), shard - self.first
         rows = [groups.get(secret, none) for secret in self.stratum.secrets]
@@ -394,17 +388,16 @@ class Cut(NamedTuple):
 
 
 class EngineRows:
-    """The rows of a lazy table, which are counted and exchanged where they are.
+    """The rows of a lazy table, which are counted and exchanged by its engine.
 
     Parameters
     ----------
     exchange : Mechanism
-        What exchanges rows: it reads a part (`read`), says what is to be solved for a stratum
-        (`problem`), solves it (`solved`), and exchanges rows (`permutation`, `written`).
+        A `RowExchange`.
     rules : TableRules or None
     X : lazy table
     keyed : tuple
-        The arguments of a `KeyedPart`; none in a fit.
+        The arguments of a `KeyedPart`; empty ones in a fit.
     """
 
     def __init__(
@@ -436,7 +429,7 @@ class EngineRows:
 
     @cached_property
     def counts(self) -> tuple[list[int], IntArray, list[int]]:
-        """The digests of strata, their people of each secret, and the sums that `mark_of` takes."""
+        """The digests of strata, their people of each secret, and the sums for `mark_of`."""
         rows = self._numbered()
         if self._exchange.ids and self._keyed[2] not in self._exchange.ids:
             counted = row_ids.count_ids(rows, self._added["mark"])
@@ -464,20 +457,20 @@ class EngineRows:
         return cuts
 
     def _edges(self, problems: Mapping[int, StratumProblem]) -> Mapping[Any, IntArray]:
-        """Return the number of the first row of each shard but one, by stratum and secret."""
+        """Return the random numbers of the first rows of shards, by stratum and secret."""
         ends, n_people = {}, {}
         for stratum, each in problems.items():
             for secret, n in zip(each.secrets, each.people.tolist(), strict=True):
                 sizes = sizes_of_piece(n, each.shards, np.arange(each.shards - 1))
                 ends[stratum, secret], n_people[stratum, secret] = np.cumsum(sizes), n
-        if self._keyed[0] is None:  # about there: the rows of a fit are in any random order
+        if self._keyed[0] is None:  # approximately, which is enough for a fit
             return {of: (ends[of] * (_END / n)).astype(np.int64) for of, n in n_people.items()}
         shift = 63 - int(self.counts[1].max() // _NEAR).bit_length()
         numbers = self._added["number"], self._added["interval"]
         return plans.at_ranks(self._numbered(shift), self._by, *numbers, ends)
 
     def _together(self, do: str, rank: str = "") -> Any:
-        """Return what a task makes of all rows of each shard, or of some strata."""
+        """Return the results of a task on all rows of each shard, or of some strata."""
         cut = [each.stratum for each in self.cuts.values()]
         first = sum(each.shards for each in cut)
         rest = int(self.counts[1].sum() - sum(each.people.sum() for each in cut))
@@ -488,11 +481,11 @@ class EngineRows:
         return plans.together(rows, self._added["shard"], first + others, task, rank)
 
     def figures(self) -> tuple[IntArray, list[str]]:
-        """Return how many people have each secret, by strata, and the figures of each task."""
+        """Return the people of each stratum and secret, and the figures of each task."""
         return self.counts[1], plans.texts(self._together("figures"), _TEXT)
 
     def told(self) -> list[str]:
-        """Return which large strata are cut into few shards, or are one, by a rare secret."""
+        """Return a sentence on large strata that a rare secret keeps in few shards."""
         strata, people, _ = self.counts
         rows = people.sum(axis=1)
         cut = [self.cuts[each].stratum.shards if each in self.cuts else 1 for each in strata]
@@ -508,7 +501,7 @@ class EngineRows:
         ]
 
     def plan(self, by: Any) -> Any:
-        """Return the released rows as a lazy table, in an order that shows no shard.
+        """Return the released rows as a lazy table, in random order.
 
         Raises
         ------
@@ -524,7 +517,7 @@ class EngineRows:
 
 
 class ShardTask(KeyedPart):
-    """What is done with some rows of a lazy table, or with all rows of a shard.
+    """A task on a part of a lazy table, or on all rows of a shard.
 
     Parameters
     ----------
@@ -537,7 +530,7 @@ class ShardTask(KeyedPart):
     do : str
         A method of this class.
     about : object
-        What the method goes by.
+        Its argument.
     """
 
     def __init__(
@@ -551,53 +544,55 @@ class ShardTask(KeyedPart):
         return None if self._key is None else super()._bits()
 
     def made(self, part: Any, bits: Any) -> Any:
-        """Return what is made of a part."""
+        """Return the result for a part."""
         table = frame_table(part)
         rows = self._exchange.read(table)
         if bits is None:  # a fit
             hashes = row_hashes(rows.marks, np.arange(table.n_rows)).view(np.uint64)
-            lots: Any = SimpleNamespace(tags=np.stack([hashes, hashes], axis=1), order=None)
+            choices: Any = SimpleNamespace(tags=np.stack([hashes, hashes], axis=1), order=None)
         else:
-            lots = Lots(rows, self.keyed(table, bits), None)
-        return getattr(self, self._do)(part, table, rows, lots)
+            choices = RowChoices(rows, self.keyed(table, bits), None)
+        return getattr(self, self._do)(part, table, rows, choices)
 
     def _with(self, part: Any, numbers: Mapping[str, IntArray]) -> Any:
         return plans.with_numbers(part, {self._added[name]: n for name, n in numbers.items()})
 
-    def numbered(self, part: Any, table: Table, rows: SwapRows, lots: Any) -> Any:
-        """Return the part with what the engine counts."""
-        numbers = _numbers(lots.tags)
-        counted = rows.seen[1], rows.codes, *halves(lots.tags).T, rows.marks
+    def numbered(self, part: Any, table: Table, rows: SwapRows, choices: Any) -> Any:
+        """Return the part with the columns that the engine counts."""
+        numbers = _numbers(choices.tags)
+        counted = rows.seen[1], rows.codes, *halves(choices.tags).T, rows.marks
         found = *counted, numbers >> self._about, numbers
         return self._with(part, dict(zip(_ADDED, found, strict=False)))
 
-    def sharded(self, part: Any, table: Table, rows: SwapRows, lots: Any) -> Any:
+    def sharded(self, part: Any, table: Table, rows: SwapRows, choices: Any) -> Any:
         """Return the part with the shard of each row."""
         cuts, first, n_others = self._about
-        shard, numbers = first + rows.seen[1] % n_others, _numbers(lots.tags)
+        shard, numbers = first + rows.seen[1] % n_others, _numbers(choices.tags)
         for stratum in {*np.unique(rows.seen[1]).tolist()} & {*cuts}:
             for secret in cuts[stratum].stratum.secrets:
                 here = np.flatnonzero((rows.seen[1] == stratum) & (rows.codes == secret))
                 shard[here] = cuts[stratum].shards(secret, numbers[here])
         return self._with(part, {"shard": shard})
 
-    def _solved(self, table: Table, rows: SwapRows, lots: Any) -> Any:
+    def _solved(self, table: Table, rows: SwapRows, choices: Any) -> Any:
         shards = table.values(self._added["shard"]).data
-        return self._exchange.solved(rows, lots.order, self._about, shards) if len(shards) else []
+        if not len(shards):
+            return []
+        return self._exchange.solved(rows, choices.order, self._about, shards)
 
-    def figures(self, part: Any, table: Table, rows: SwapRows, lots: Any) -> Any:
+    def figures(self, part: Any, table: Table, rows: SwapRows, choices: Any) -> Any:
         """Return the figures of all rows of a shard."""
-        solved = self._solved(table, rows, lots)
+        solved = self._solved(table, rows, choices)
         told = [self._exchange.figures(rows, solved)] if solved else []
         return plans.with_texts(part, _TEXT, told)
 
-    def released(self, part: Any, table: Table, rows: SwapRows, lots: Any) -> Any:
+    def released(self, part: Any, table: Table, rows: SwapRows, choices: Any) -> Any:
         """Return the rows of a shard, exchanged."""
-        received = self._exchange.permutation(rows, self._solved(table, rows, lots), lots)
+        received = self._exchange.permutation(rows, self._solved(table, rows, choices), choices)
         whole = self._exchange.written(table, self._rules, received)
-        return self._with(whole, {"rank": _numbers(lots.tags[:, ::-1])})
+        return self._with(whole, {"rank": _numbers(choices.tags[:, ::-1])})
 
 
 def _numbers(tags: Any) -> IntArray:
-    """Return random numbers of 63 bits, in the order of those that order rows."""
+    """Return random numbers of 63 bits, in the order of tags."""
     return np.asarray((tags[:, 1] >> np.uint64(1)).astype(np.int64))
