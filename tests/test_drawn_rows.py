@@ -95,7 +95,7 @@ def test_few_rows_that_lack_a_number_are_in_the_bin_of_the_median_and_many_by_th
     numbers = np.append(np.arange(100.0), np.full(n_gaps, np.nan))
     columns = columns_of(pd.DataFrame({"x": numbers}))
     [bins] = learnt_bins(sample_rows(columns), MIN_SIZE).values()
-    places = bins.places(columns["x"])
+    places = bins.codes(columns["x"])
     alone = n_gaps == MIN_SIZE
     assert (places[100:] == (places[99] + 1 if alone else places[49])).all()
     assert len(bins.values) == 10 + alone
