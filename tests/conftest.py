@@ -117,8 +117,8 @@ def _no_figure_is_left_open():
         sys.modules["matplotlib.pyplot"].close("all")
 
 
-@pytest.fixture(scope="module")
-def quick_attackers():
+@contextlib.contextmanager
+def _few_trees():
     """Attack by fewer trees than plans and audits do: they find what is plain to see."""
     from sklearn_puffer._review import measured, readers
 
@@ -127,6 +127,18 @@ def quick_attackers():
         patch.setattr(measured, "attackers_of", lambda _: {"boosted": boosted(5)})
         for module in (measured, readers):
             patch.setattr(module, "boosted", lambda _, **kind: boosted(5, **kind))
+        yield
+
+
+@pytest.fixture
+def few_trees():
+    with _few_trees():
+        yield
+
+
+@pytest.fixture(scope="module")
+def quick_attackers():
+    with _few_trees():
         yield
 
 

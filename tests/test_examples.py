@@ -509,6 +509,7 @@ def test_releases_add_up_until_the_ledger_stops_them_and_it_remembers(run, tmp_p
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_trees")  # nothing is said here of what attackers reach
 def test_displays_are_drawn_from_a_plan_and_a_release(run, tmp_path):
     printed = run("plot_displays")
     assert "The worst pair loses 2.000 nats of a budget of 2." in printed
