@@ -99,7 +99,7 @@ TESTS = {
     "_engines.lazy": "engines same_values drift lazy_release",
     "_release.drift": "drift groups missing_and_unknown frames",
     "_review.exact_tests": "audit audit_readers",
-    "_review.measured": "plan audit",
+    "_review.measured": "measured plan audit",
     "_review.findings": "audit_words audit report",
 }
 

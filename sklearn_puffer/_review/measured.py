@@ -219,7 +219,8 @@ def task_of(task: Any, table: Table) -> Task | None:
 
 
 def _given(task: tuple[Any, ...], n_rows: int) -> Task:
-    if len(task) != 2 or not (is_classifier(task[0]) or is_regressor(task[0])):
+    is_model = hasattr(task[0] if task else None, "fit") and not isinstance(task[0], type)
+    if len(task) != 2 or not (is_model and (is_classifier(task[0]) or is_regressor(task[0]))):
         raise TypeError(
             f"task must be the name of a column, or (estimator, y) with a classifier or a "
             f"regressor, got {quoted(task)}."

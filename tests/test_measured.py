@@ -1,0 +1,222 @@
+"""Figures of rows before and after a release, beside plain counts of rows and pairs."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import is_regressor
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+from sklearn_puffer._review.exact_tests import RowSplit, Secrets
+from sklearn_puffer._review.measured import (
+    FOLDS,
+    LEAST,
+    Parts,
+    Task,
+    _auc,
+    _some,
+    area,
+    changes,
+    constants,
+    equal,
+    groups,
+    half_width,
+    known_rows,
+    pairs_to_attack,
+    task_of,
+    together,
+)
+from sklearn_puffer._tables import frame_table
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_area_and_its_variance_are_those_of_all_pairs_of_rows(seed):
+    rng = np.random.default_rng(seed)
+    x, y = (rng.integers(0, 5, int(rng.integers(2, 9))).astype(float) for _ in range(2))
+    wins = (x[:, None] > y) + 0.5 * (x[:, None] == y)
+    found, variance = area(x, y)
+    assert found == pytest.approx(wins.mean())
+    of_x, of_y = (wins.mean(axis=k).var(ddof=1) for k in (1, 0))
+    wanted = of_x / len(x) + of_y / len(y) + 0.25 / (len(x) * len(y))
+    assert variance == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 4), (5, 2)])
+def test_the_interval_of_an_attack_on_nothing_has_the_variance_of_random_ranks(n, m):
+    ranks = range(n + m)
+    areas = []
+    for own in combinations(ranks, n):
+        others = [rank for rank in ranks if rank not in own]
+        areas.append(np.mean([a > b for a in own for b in others]))
+    assert half_width(n, m) == pytest.approx(1.96 * np.std(areas))
+
+
+BEFORE = pd.DataFrame(
+    {
+        "age": [10, 20, 30, 40],
+        "pay": [1.0, np.nan, 3.0, 5.0],
+        "job": ["a", "b", None, "a"],
+        "same": [7, 7, 7, 7],
+    }
+)
+
+
+def test_numbers_change_in_standard_deviations_and_words_by_shares():
+    after = BEFORE.assign(
+        age=[10, 30, 30, 40], pay=[2.0, 9.0, np.nan, 5.0], job=["a", "a", None, "b"]
+    )
+    spread = np.std([1.0, 3.0, 5.0])
+    parts = {
+        "age": 2.5 / np.std([10, 20, 30, 40]),
+        "pay": 0.5 / spread,
+        "job": 0.5,
+    }
+    for names in (["age"], ["pay"], ["job"], ["age", "pay", "job", "same"]):
+        change, same = changes(BEFORE, after, names)
+        assert change == pytest.approx(np.mean([parts[k] for k in names if k != "same"]))
+        assert same.shape == (4, len(names))
+    assert same.T.tolist() == [
+        [True, False, True, True],
+        [False, False, False, True],
+        [True, False, True, False],
+        [True] * 4,
+    ]
+    assert changes(BEFORE, BEFORE.assign(same=9), ["same"])[0] == 0.0
+    assert changes(BEFORE, BEFORE, list(BEFORE))[0] == 0.0
+    words = BEFORE.assign(age=["x", "20", "30", "40"])
+    assert changes(BEFORE, words, ["age"])[0] == 1.0  # numbers that became words are others
+    gone = BEFORE.assign(age=[None, None, None, None])
+    assert changes(BEFORE, gone, ["age"])[0] == 1.0
+
+
+def test_values_are_equal_if_they_are_or_both_are_missing():
+    one = pd.Series([1, 2, None, None], dtype="Int64")
+    other = pd.Series([1.0, 3.0, None, 4.0])
+    assert equal(one.astype(object), other.astype(object)).tolist() == [True, False, True, False]
+
+
+def test_constants_are_lower_medians_and_the_most_frequent_words():
+    days = pd.to_datetime(["2020-01-01", "2020-01-03", "2020-01-09", "2020-01-04"])
+    table = BEFORE.assign(day=days, none=[None] * 4)
+    blank = constants(table, ["age", "pay", "job", "day", "none"])
+    assert blank["age"].tolist() == [20] * 4
+    assert blank["pay"].tolist() == [3.0] * 4
+    assert blank["job"].tolist() == ["a"] * 4
+    assert blank["day"].tolist() == [days[1]] * 4
+    assert blank["none"].isna().all()
+    assert list(table["age"]) == [10, 20, 30, 40]
+
+
+def test_equal_rows_are_counted_missing_values_among_them():
+    rows = pd.DataFrame({"a": [1, 1, 2, None, None, 3], "b": list("xxyzzx")})
+    assert groups(rows, ["a", "b"]) == (2 / 6, 1)
+    assert groups(rows, ["b"]) == (1 / 6, 1)
+    assert groups(rows.iloc[[0, 1, 3, 4]], ["a", "b"]) == (0.0, 2)
+
+
+def test_parts_of_a_table_come_together_in_its_order_and_types():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": np.arange(9), "y": np.arange(9) / 2, "w": list("abcdefghi")})
+    parts = [np.sort(part) for part in np.array_split(rng.permutation(9), 3)]
+    frames = [table.iloc[part] for part in parts]
+    pd.testing.assert_frame_equal(together(frames, parts), table)
+    assert together(frames[:1], parts[:1]) is frames[0]
+
+
+def test_a_small_table_is_folds_of_itself_and_a_large_one_is_divided():
+    small = Parts.of(pd.DataFrame({"x": np.arange(903)}), None, 3)
+    assert small.fitted is small.held
+    assert len(small.folds) == FOLDS
+    assert sorted(map(len, small.folds)) == [180, 180, 181, 181, 181]
+    assert sorted(np.concatenate(small.folds)) == [*range(903)]
+    assert all((np.diff(fold) > 0).all() for fold in small.folds)
+    table = pd.DataFrame({"x": np.arange(50_000)})
+    for most, n_fitted in ((None, 30_000), (700, 700)):
+        large = Parts.of(table, most, 3)
+        assert (len(large.held), len(large.fitted), len(large.folds)) == (20_000, n_fitted, 0)
+        assert not {*large.held["x"]} & {*large.fitted["x"]}
+        assert large.held["x"].is_monotonic_increasing
+        assert large.fitted["x"].is_monotonic_increasing
+
+
+def test_some_thousand_rows_are_measured_and_all_of_rare_secrets_up_to_some_hundred():
+    codes = np.zeros(20_000, dtype=int)
+    codes[15_000:15_300], codes[16_000:17_000] = 1, 2
+    order = np.arange(20_000)
+    chosen = _some(order, [Secrets("s", ("a", "b", "c"), codes)])
+    assert chosen[:8000].tolist() == [*range(8000)]
+    assert np.bincount(codes[chosen]).tolist() == [8000, 300, 400]
+    assert len({*chosen}) == len(chosen)
+    assert len(_some(order[:5000], [Secrets("s", ("a",), codes)])) == 5000
+
+
+def test_pairs_with_enough_rows_in_each_part_are_attacked():
+    n = 3 * LEAST
+    codes = np.repeat([0, 1, 2], [n, n, n - 1])
+    rows = np.arange(len(codes))
+    thirds = [np.array([k for k in rows if k % 3 == part]) for part in range(3)]
+    secrets = Secrets("s", ("a", "b", "c"), codes, [(0, 1), (0, 2), (2, 1)])
+    found = pairs_to_attack(secrets, RowSplit(*thirds))
+    assert found == [(0, 1)]
+
+
+def test_rows_with_a_target_are_those_in_which_it_is_not_missing():
+    assert known_rows(np.array([1.0, np.nan, 0.0])).tolist() == [0, 2]
+    assert known_rows(np.array(["a", None, "", np.nan], dtype=object)).tolist() == [0, 2]
+
+
+class Known:
+    """A model that knows classes a and b, by the first column."""
+
+    classes_ = np.array(["a", "b"])
+
+    def predict_proba(self, rows):
+        return np.column_stack([1.0 - rows, rows])
+
+
+def test_the_area_of_classes_is_a_mean_and_half_for_those_that_were_not_learnt():
+    rows = np.array([0.1, 0.9, 0.8, 0.2])
+    assert _auc(Known(), rows, np.array(["a", "b", "b", "a"])) == 1.0
+    assert _auc(Known(), rows, np.array(["a", "b", "a", "b"])) == 0.75
+    assert math.isnan(_auc(Known(), rows, np.array(["a"] * 4)))
+    with_c = _auc(Known(), rows, np.array(["a", "b", "c", "a"]))
+    assert with_c == pytest.approx((1.0 + 1.0 + 0.5) / 3)
+
+
+def test_a_task_is_a_column_or_a_model_with_its_target():
+    table = frame_table(BEFORE.assign(many=[1, 2, 3, 4], gone=[np.nan] * 4))
+    assert task_of(None, table) is None
+    column = task_of("age", table)
+    assert (column.name, column.by_column, column.target.tolist()) == (
+        "age",
+        True,
+        [10, 20, 30, 40],
+    )
+    wide = frame_table(pd.DataFrame({"x": np.arange(21), "few": np.arange(21) % 20}))
+    assert [is_regressor(task_of(name, wide).model) for name in ("x", "few")] == [True, False]
+    model = LogisticRegression()
+    given = task_of((model, [0, 1, 0, 1]), table)
+    assert (given.name, given.model, given.by_column) == ("y", model, False)
+    assert given.of(np.array([1, 2])).target.tolist() == [1, 0]
+    for bad, error, message in (
+        ("gone", ValueError, "'gone', which has no value"),
+        ((model,), TypeError, "task must be the name of a column"),
+        ((), TypeError, "task must be the name of a column"),
+        (("model", [1, 2, 3, 4]), TypeError, "task must be the name of a column"),
+        ((LogisticRegression, [1, 2, 3, 4]), TypeError, "task must be the name of a column"),
+        ((model, [0, 1]), ValueError, r"shape \(2,\) beside 4 rows"),
+    ):
+        with pytest.raises(error, match=message):
+            task_of(bad, table)
+
+
+def test_a_task_is_scored_on_true_rows_by_a_model_of_others_without_missing_targets():
+    true = pd.DataFrame({"x": np.arange(7.0)})
+    target = np.array([0.0, 2.0, 4.0, 6.0, 8.0, np.nan, 12.0])
+    task = Task("y", LinearRegression(), target, by_column=False)
+    train, test = np.arange(0, 7, 2), np.arange(1, 7, 2)
+    assert task.score(true, target, true, train, test) == pytest.approx(1.0)
+    shifted = np.where(np.arange(7) == 6, np.nan, target + 1.0)
+    assert task.score(true, shifted, true, train, test) == pytest.approx(1.0 - 2.0 / 8.0)
