@@ -1,6 +1,7 @@
 """Shifts in closed form, and sums of Gaussian and other users, against sums computed apart."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -450,3 +451,13 @@ def test_the_corollary_is_unsound_for_users_who_are_not_gaussian():
     assert published == pytest.approx(0.0442695254928, rel=1e-9)
     distributions = (np.array([0, 1]), rare.probabilities), (np.array([0]), np.ones(1))
     assert actual_delta(*distributions, published, 1.0) == pytest.approx(9.98369e-05, rel=1e-3)
+
+
+def test_the_norm_of_a_distance_is_the_least_float_that_is_not_below_it():
+    # the roots of the first three, cut after 60 bits, are floats
+    rounded = [(1, 27), (1, 30), (2, 54)]
+    for vector in [*rounded, (1, 1), (3, 4), (0.1, 0.7), (0, 0)]:
+        distance = cf.gaussian_attributes(np.eye(2), [0, 1], [0, 1], vector).distance
+        square = sum(Fraction(x) ** 2 for x in vector)
+        assert square <= Fraction(distance) ** 2
+        assert not square or Fraction(math.nextafter(distance, 0.0)) ** 2 < square

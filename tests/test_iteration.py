@@ -643,3 +643,10 @@ def test_joint_shifts_drop_pairs_without_mass_and_use_norms_of_rows():
     assert joint_shifts(left, right, [1.0, 0.0]) == pytest.approx([5.0])
     assert joint_shifts(left, right, [1.0, 0.0], lipschitz=0.5, step=0.1) == pytest.approx([0.1])
     assert joint_shifts(left, right)[0] == pytest.approx(9.0 * 2**0.5)
+
+
+def test_of_few_pairs_of_records_no_sum_to_the_end_exceeds_that_of_a_record():
+    lags = [1.0, 0.0, 0.5]
+    worst = np.cumsum(worst_shifts(lags, 30, 1.0)[::-1])
+    sums = [np.cumsum(gaussian_shifts(lags, i, 1.0, steps=30)[::-1]) for i in range(30)]
+    np.testing.assert_allclose(worst, np.max(sums, axis=0), rtol=1e-12)
