@@ -137,6 +137,11 @@ class Discrete:
         Discrete
             Of one column where there is one axis.
 
+        Raises
+        ------
+        IndexError
+            If there is no such column.
+
         Examples
         --------
         >>> from sklearn_puffer.priors import Discrete
@@ -277,6 +282,11 @@ class GaussianMixture:
         -------
         GaussianMixture
             With standard deviations where there is one axis, else covariance matrices.
+
+        Raises
+        ------
+        IndexError
+            If there is no such column.
         """
         kept = list(axes)
         means, covariances = self.rows[:, kept], self.covariances[:, kept][:, :, kept]

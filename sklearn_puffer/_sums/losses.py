@@ -128,6 +128,11 @@ class SumLosses:
         tuple of two ndarrays of shape (n_pairs, 2)
             In nats: from ``p`` to ``q``, then from ``q`` to ``p``.
 
+        Raises
+        ------
+        TypeError, ValueError
+            If ``theta`` is not a positive finite number, or as the class says of first use.
+
         Notes
         -----
         *Formal guarantees.* Given independent users, the losses lie between the ends, which
@@ -151,6 +156,11 @@ class SumLosses:
         -------
         tuple of two ndarrays of shape (n_pairs, 2)
             In nats: from ``p`` to ``q``, then from ``q`` to ``p``.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If ``theta`` is not a positive finite number.
         """
         return self._of_pairs.stacked(self._of_pairs.worst_case, theta)
 
