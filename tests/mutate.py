@@ -96,7 +96,7 @@ TESTS = {
     "_codes.columns": "column_codes lookup missing_and_unknown drift binning frames",
     "_codes.selection": "binning column_codes missing_and_unknown secret_bins bad_input frames",
     "_codes.secrets": "merged_secrets secret_bins swap_estimator",
-    "_engines.lazy": "engines same_values drift lazy_release",
+    "_engines.lazy": "lazy_counts engines same_values lazy_release",
     "_release.drift": "drift groups missing_and_unknown frames",
     "_review.exact_tests": "audit audit_readers",
     "_review.measured": "measured plan audit",
