@@ -42,7 +42,7 @@ TESTS = {
     ),
     "_losses.discrete_distributions": f"{LOSSES} calibration known_values",
     "_losses.convolution": f"known_values accounting {LOSSES} category_sets category_kernel",
-    "_losses.boxes": "boxes coarse_losses weaker_guarantees mixed_planes exact_losses",
+    "_losses.boxes": "box_bounds boxes coarse_losses weaker_guarantees mixed_planes exact_losses",
     "_losses.pair_losses": (
         "calibration coarse_losses category_kernel known_values "
         "exact_losses gaussian_rows mixed_planes weaker_guarantees"
