@@ -1,18 +1,18 @@
-"""Invented people to try a release on, and the counts behind the figures of the four papers.
+"""Synthetic people to try a release on, and the counts behind the figures of the four papers.
 
-Use this module for sample data (`make_people`: ids, dates and missing values) or to
-reproduce the papers' figures. No function needs a file.
+Use this module for sample data (`make_people`: with ids, dates and missing values) or to reproduce
+the papers' figures. No function needs a file.
 
-Counts are facts about public tables of the UCI Machine Learning Repository (CC BY 4.0); the tables
+The counts are those of public tables of the UCI Machine Learning Repository (CC BY 4.0); the tables
 themselves are not part of the package. The five contingencies are those of paper 000, Section 6
 and Figures 2b and 3b, in the paper's own coding of the public column. The Gaussian and mixture
-priors are those behind Figures 3 and 4 of paper 003, which draws its fits and prints no parameters;
-the mixtures are scikit-learn's, of three components.
+priors are those behind Figures 3 and 4 of paper 003, which plots its fits without parameters; the
+mixtures are fitted by scikit-learn, with three components.
 
-Paper 001 says neither how it codes the columns nor which rows of Adult or which course of Student
-it takes, so several readings of its classes of users are kept. The first of each table goes by
-paper 000, whose Table 4 is reproduced by codes in the order in which the values first appear, and
-by the Portuguese course.
+Paper 001 gives neither the codes of columns, nor which rows of Adult and which course of Student it
+takes, so there are several readings of its classes of users. The first of each table follows paper
+000, whose Table 4 is reproduced by codes in the order of first appearance, and by the Portuguese
+course.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ __all__ = [
 
 
 def make_people(n: int = 3000, random_state: int | None = None) -> pd.DataFrame:
-    """Draw a table of invented people, with a secret, a label, ids, dates and missing values.
+    """Draw a table of synthetic people, with a secret, a label, ids, dates and missing values.
 
-    Nobody of the table exists, and no figure is estimated from real people. A third of them are
-    ill, which their other columns give away; ``attrs["note"]`` says that they are invented.
+    Nobody of the table exists, and no figure is estimated from real people. About a third of them
+    are ill, which other columns reveal; ``attrs["note"]`` says that they are invented.
 
     Parameters
     ----------
     n : int, default=3000
-        Rows.
+        The number of rows.
     random_state : int or None, default=None
         An integer draws the same people each time.
 
@@ -80,7 +80,8 @@ def make_people(n: int = 3000, random_state: int | None = None) -> pd.DataFrame:
     pandas.DataFrame of shape (n, 11)
         ``client`` and ``mail``, which identify a person; ``since``, a date; ``age``, ``region``,
         ``visits``, ``weight`` in kilograms, ``pulse`` (missing for a tenth), ``smoker`` (missing
-        for a twentieth); the secret ``ill``; the label ``renewed``, which hangs on visits and age.
+        for a twentieth); the secret ``ill``; the label ``renewed``, which depends on visits and
+        age.
 
     Raises
     ------
@@ -182,8 +183,8 @@ class Contingency:
         Parameters
         ----------
         as_counts : bool, default=False
-            Return each row that occurs once, with how often it occurs: what ``sample_weight``
-            of `PufferfishNoiser.fit` takes.
+            Return each distinct row once with its count, as ``sample_weight`` of
+            `PufferfishNoiser.fit` takes it.
 
         Returns
         -------
@@ -573,7 +574,7 @@ def table1_priors() -> dict[str, dict[str, Discrete]]:
 
 
 def removed_classes() -> dict[str, Discrete]:
-    """Return what a row of the classes of paper 001, Figure 5, reports, by reading.
+    """Return the distribution of a report in the class of paper 001, Figure 5, by reading.
 
     Adult: education given that race is White. Student: a romantic relationship (no, yes = 0, 1)
     given the wish for higher education. Bank: marital status given a loan.
@@ -622,7 +623,7 @@ def removed_classes() -> dict[str, Discrete]:
 
 
 def replaced_classes() -> dict[str, PriorPair]:
-    """Return what a row of the two classes of paper 001, Figure 9, reports, by reading.
+    """Return the distributions of a report in both classes of paper 001, Figure 9, by reading.
 
     Adult: relationship (1 for the value or values named) of Asian-Pac-Islander against
     Amer-Indian-Eskimo. Student: a romantic relationship given free time 5 against 2. Bank: a loan

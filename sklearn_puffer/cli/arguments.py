@@ -1,4 +1,4 @@
-"""One run: what can be typed, its help, and an exit status."""
+"""The parser of the command line, its help, and the exit status."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ Release a table so that its public columns tell little about sensitive ones.
 _A_FILE = "a .parquet, .csv or .tsv file"
 
 _STATUS = """
-Exit status: 0 where all is well; 1 where a certificate does not hold or a budget is spent, and
-nothing was released, or where rows do not look like those of fit, or an attack tells more than was
-guaranteed; 2 of wrong usage, or of a file that cannot be used; 130 after Ctrl-C.
+Exit status: 0 on success; 1 if nothing was released because a certificate does not hold or a
+budget is spent, if rows have drifted from those of fit, or if an attack finds more than is
+guaranteed; 2 for wrong usage or a file that cannot be used; 130 after Ctrl-C.
 """
 
 
@@ -61,8 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 where all is well; 1 where a certificate does not hold, or a budget is spent, and nothing
-        was released; 2 of wrong usage, or a file that cannot be used; 130 after Ctrl-C.
+        0 on success; 1 if nothing was released because a certificate does not hold or a budget is
+        spent, if rows have drifted, or if an attack finds more than is guaranteed; 2 for wrong
+        usage or a file that cannot be used; 130 after Ctrl-C.
 
     Examples
     --------
@@ -73,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         args = _parser(words).parse_args(words)
-    except SystemExit as end:  # argparse has said what is wrong
+    except SystemExit as end:  # argparse has written the error
         return int(end.code or 0)
     return _run(args)
 
@@ -89,7 +90,7 @@ def _run(args: Any) -> int:
         tell("stopped: the output is whole or absent; what a ledger has counted stays counted.")
         return INTERRUPTED
     except BrokenPipeError:  # the reader of the text has read enough
-        # nothing is left for Python to write at its end
+        # else Python fails when it flushes the output at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
     except Exception as error:
@@ -113,7 +114,7 @@ def _show_warning(message: Warning | str, *others: Any) -> None:
 
 
 def _stop_when_terminated() -> Any:
-    """Let SIGTERM end the run as an exception does, so that nothing half written stays behind."""
+    """Make SIGTERM an exception, so that no partial output stays behind."""
     if threading.current_thread() is not threading.main_thread():
         return None
     return signal.signal(signal.SIGTERM, _end)
@@ -124,7 +125,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    """Return the parser; only the command that is typed has the parameters of its function."""
+    """Return the parser; only the command in ``words`` gets the parameters of its function."""
     top = _Parser(prog="puffer", description=_TOP, epilog=_STATUS)
     top.add_argument("--version", action=_Version, help="show the version and exit")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -143,7 +144,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose texts keep their lines, and which takes no abbreviations."""
+    """A parser that keeps the lines of texts and takes no abbreviations."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(
@@ -152,7 +153,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """Show the version, which is imported for that alone."""
+    """Show the version, and import the package for that alone."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
         super().__init__(option_strings, dest, nargs=0, **options)
@@ -165,32 +166,30 @@ class _Version(argparse.Action):
 
 
 def _command(commands: Any, name: str, doc: str, run: str) -> argparse.ArgumentParser:
-    """Add a command with this docstring, which runs a function of `commands`."""
+    """Add a command with this docstring, which runs the function ``run`` of `commands`."""
     about, _, text = doc.partition("\n\n")
     parser: argparse.ArgumentParser = commands.add_parser(
         name, help=about, description=text or about, epilog=_STATUS
     )
 
-    def later(args: Any) -> Any:
-        from sklearn_puffer.cli import commands  # which import much, and help is to be fast
+    def run_command(args: Any) -> Any:
+        from sklearn_puffer.cli import commands  # slow to import, and --help does not need it
 
         return getattr(commands, run)(args)
 
-    parser.set_defaults(run=later)
-    parser.add_argument(
-        "--traceback", action="store_true", help="of an error, show where it came from, too"
-    )
+    parser.set_defaults(run=run_command)
+    parser.add_argument("--traceback", action="store_true", help="show the traceback of an error")
     return parser
 
 
 def _add_parameters(
     parser: argparse.ArgumentParser, function: str, parameters: Mapping[str, str]
 ) -> None:
-    """Add parameters of the function behind a command, with names and texts of their own."""
+    """Add the parameters of the function behind a command as options."""
     group = parser.add_argument_group(
         f"parameters of {function}",
-        "VALUE is one of TOML (0.5, true, [1, 2], {age = 20}), or a plain word, of which none is "
-        "None; NAME is a column, and the option is repeated for several.",
+        "VALUE is written as in TOML (0.5, true, [1, 2], {age = 20}), or as a plain word; none is "
+        "None. NAME is a column; repeat the option for several.",
     )
     for name, about in parameters.items():
         kind: dict[str, Any] = {"type": value_of, "metavar": "VALUE"}
@@ -210,21 +209,21 @@ def _option(name: str) -> str:
 def _fit(parser: argparse.ArgumentParser) -> None:
     """Learn noise, typical rows or a swap from a table, and write the release artifact.
 
-    Learn what the public columns of TABLE tell about the sensitive ones, find the noise, and write
-    the release artifact: all that a release needs, without the distributions of the table. With
-    --mechanism typical-rows find typical rows and the channel between them; with --mechanism swap
-    solve who may exchange rows with whom.
+    Learn what the public columns of TABLE reveal of the sensitive ones, compute the noise scales,
+    and write the release artifact: all that a release needs, without the distributions of the
+    table. With --mechanism typical-rows compute typical rows and the channel between them; with
+    --mechanism swap compute the flows of rows between secrets.
 
       puffer fit adult.csv release.json --sensitive race --public age --n-bins 20 --epsilon 0.5
       puffer fit adult.parquet release.json --settings release.toml
       puffer fit adult.csv rows.json --mechanism typical-rows --sensitive sex
       puffer fit adult.csv swap.json --mechanism swap --sensitive sex --ids client
 
-    Settings file (TOML), of which arguments win:
+    Settings file (TOML), which arguments override:
 
       [table]                      # of CSV files
       separator = ";"              # default: a comma
-      missing_values = ["", "?"]   # what stands for no value, where it is not quoted
+      missing_values = ["", "?"]   # what stands for a missing value, unless quoted
       types = { zip = "string" }   # string, integer, float or boolean
       [noiser]                     # any parameter of PufferfishNoiser
       sensitive = "race"
@@ -242,28 +241,26 @@ def _fit(parser: argparse.ArgumentParser) -> None:
     """
     parser.add_argument("table", metavar="TABLE", help=_A_FILE)
     parser.add_argument("artifact", metavar="ARTIFACT", help="the file to write, .json")
-    text = (
-        "save the whole noiser, too (joblib); it holds the table's distributions: keep it as safe"
-    )
+    text = "save the estimator, too (joblib); it holds distributions: keep it where the table is"
     parser.add_argument("--noiser", metavar="FILE", help=text)
-    text = "what changes the rows: noise, the default, typical-rows or swap"
+    text = "noise (the default), typical-rows or swap"
     parser.add_argument("--mechanism", type=_mechanism, choices=list(MECHANISMS), help=text)
     _shared(parser)
     parser.add_argument("--force", action="store_true", help="replace files that are there")
 
 
 def _mechanism(text: str) -> str:
-    """Return a mechanism by its name, or by that of typical rows in earlier versions."""
+    """Return the name of a mechanism; earlier versions called typical rows microaggregation."""
     return {"microaggregation": "typical-rows"}.get(text, text)
 
 
 def _plan(parser: argparse.ArgumentParser) -> None:
     """Compare typical rows, a swap and noise on a table.
 
-    Fit typical rows, a swap (where --ids or --known say whose row is whose) and noise (of few
-    columns) on one part of a table and measure them on the rest: what changes, what attackers
-    find, how well a task is learnt, and for whom each is proven. Nothing is released or spent; the
-    plan is computed from the raw rows, so keep it where you keep the table.
+    Fit typical rows, a swap (with --ids or --known) and noise (on few columns) to one part of a
+    table and measure them on the rest: how much values change, what attackers find, how well a
+    task is learnt, and which readers each is proven for. Nothing is released or spent. The plan is
+    computed from the raw rows: keep it where you keep the table.
 
       puffer plan adult.csv --sensitive race --public age --public education --epsilon 1
       puffer plan adult.csv --sensitive race --task income --out plan.html
@@ -274,14 +271,14 @@ def _plan(parser: argparse.ArgumentParser) -> None:
 
 
 def _check(parser: argparse.ArgumentParser) -> None:
-    """See whether rows still look like those of fit.
+    """Test whether rows have drifted from those of fit.
 
-    See whether the rows of TABLE still look like those of fit, which the guarantee is about.
+    Test whether the rows of TABLE have drifted from those of fit, which the guarantee is about.
 
       puffer fit adult.csv release.json --sensitive race --public age
       puffer check release.json new.csv --out drift.html
 
-    The table is read into memory, and nothing is released. The status is 1 where the rows differ.
+    The table is read into memory, and nothing is released. The status is 1 if rows have drifted.
     """
     _artifact(parser)
     parser.add_argument("table", metavar="TABLE", help=_A_FILE)
@@ -290,16 +287,16 @@ def _check(parser: argparse.ArgumentParser) -> None:
 
 
 def _audit(parser: argparse.ArgumentParser) -> None:
-    """Attack what would be released of rows that were not in fit.
+    """Attack simulated releases of rows that were not in fit.
 
-    Attack what would be released of TABLE, rows that were not in fit and have their secrets, and
-    say what attackers find beside what is guaranteed. The releases that it draws are dropped.
+    Attack simulated releases of TABLE, whose rows were not in fit and have their secrets, and
+    compare what attackers find with what is guaranteed. The simulated releases are discarded.
 
       puffer audit release.json held_out.csv --task income
       puffer audit noiser.joblib held_out.csv --out audit.html
 
     The audit is computed from the raw rows: keep it where you keep the table. The table is read
-    into memory. The status is 1 where an attack tells more than was guaranteed.
+    into memory. The status is 1 if an attack finds more than is guaranteed.
     """
     _artifact(parser)
     parser.add_argument("table", metavar="TABLE", help=f"{_A_FILE}, with secrets")
@@ -311,16 +308,15 @@ def _audit(parser: argparse.ArgumentParser) -> None:
 def _release(parser: argparse.ArgumentParser) -> None:
     """Release a table by a release artifact or a saved noiser.
 
-    Release the public columns of INPUT into OUTPUT, a few rows in memory at a time. OUTPUT is there
-    when all of it is, and never before; with a ledger, the release is on record before the first
-    row.
+    Release the public columns of INPUT into OUTPUT, with few rows in memory at a time. OUTPUT
+    appears when it is complete. With a ledger, the release is recorded before the first row.
 
       puffer release release.json adult.csv released.csv
       puffer release release.json clients.parquet out.parquet --ledger clients.ledger
       puffer release release.json clients.csv out.csv --row-id client --key-env PUFFER_KEY
 
-    With --row-id and a key an unchanged row comes out the same every time: after a run that was
-    killed, do it again; a ledger counts the same keyed release of the same file once.
+    With --row-id and a key an unchanged row is released alike every time. So repeat a run that was
+    killed; a ledger counts the same keyed release of the same file once.
 
     A swap takes all of INPUT into memory, with its secrets, and needs --row-id and a key: two swaps
     of the same people undo each other.
@@ -337,13 +333,13 @@ def _release(parser: argparse.ArgumentParser) -> None:
 
 
 def _report(parser: argparse.ArgumentParser) -> None:
-    """Show what is guaranteed, for the person who signs.
+    """Show the report for the person who signs the release.
 
-    Show the report of a release artifact or a saved noiser for the person who signs the release:
-    the guarantee in plain words, what is not guaranteed, settings, what survives of each column,
+    Show the report of a release artifact or a saved estimator for the person who signs the release:
+    the guarantee in plain words, what is not guaranteed, settings, the utility of each column, the
     pairs of secrets, and a field to sign. Or write it to a file (.txt, .html, .md or .json). With
-    --audit it attacks the release first, as `puffer audit` does, and with --plan it compares other
-    ways on the table, as `puffer plan` does; what either finds stands in the report.
+    --audit it includes an audit, as `puffer audit` makes it, and with --plan a comparison of
+    mechanisms, as `puffer plan` makes it.
 
       puffer report release.json
       puffer report release.json --audit held_out.csv --task income --plan adult.csv
@@ -351,20 +347,20 @@ def _report(parser: argparse.ArgumentParser) -> None:
       puffer report release.json --kind external --out for_recipients.html
 
     The internal report is computed from the raw rows: keep it where you keep the table. The
-    external one is made of settings and names alone. The status is 1 where the certificate does not
-    hold.
+    external one holds settings and names alone. The status is 1 if the certificate does not hold,
+    or an attack finds more than is guaranteed.
     """
     _artifact(parser)
     kinds = ["internal", "external"]
-    text = "for who signs (the default), or for recipients: nothing made of raw rows"
+    text = "for the person who signs (the default), or for recipients, without figures of raw rows"
     parser.add_argument("--kind", choices=kinds, default="internal", help=text)
     parser.add_argument("--name", metavar="NAME", help="of the data set")
     parser.add_argument("--by", default="", metavar="NAME", help="who makes the report")
-    text = "attack what is released of these rows, which were not in fit, with their secrets"
+    text = "audit with these rows, which were not in fit, with their secrets"
     parser.add_argument("--audit", metavar="TABLE", help=text)
-    text = "compare other ways to release the columns of this table, with its secrets"
+    text = "compare mechanisms on this table, with its secrets"
     parser.add_argument("--plan", metavar="TABLE", help=text)
-    text = "a column of either that a model is to predict from released rows"
+    text = "a column of these tables that a model is to predict from released rows"
     parser.add_argument("--task", metavar="NAME", help=text)
     _shared(parser)
     _out(parser)
@@ -373,7 +369,7 @@ def _report(parser: argparse.ArgumentParser) -> None:
 def _ledger(actions: Any) -> None:
     """Create, show and spend from a ledger.
 
-    Keep the record of what was released, so that it cannot be released too often.
+    Record releases, and refuse those beyond the budget.
 
       puffer ledger create clients.ledger release.json
       puffer ledger show clients.ledger release.json
@@ -381,8 +377,8 @@ def _ledger(actions: Any) -> None:
     """
     texts = {
         "create": "Start a ledger, with nothing spent.",
-        "show": "Show all that was released, and what may still be.",
-        "spend": "Put a release on record that is made elsewhere.",
+        "show": "Show recorded releases, and how many are left.",
+        "spend": "Record a release that is made elsewhere.",
     }
     create, show, spend = (
         _command(actions, name, text, f"{name}_ledger") for name, text in texts.items()
@@ -390,19 +386,19 @@ def _ledger(actions: Any) -> None:
     for parser in (create, show, spend):
         parser.add_argument("ledger", metavar="LEDGER", help="its file")
         _artifact(parser)
-    text = "independent data, each with a whole budget; repeated for several"
+    text = "an independent dataset with a budget of its own; repeat for several"
     create.add_argument("--dataset", dest="datasets", action="append", metavar="NAME", help=text)
-    text = "may be left out where there is only one"
+    text = "may be omitted if there is only one"
     spend.add_argument("--dataset", metavar="NAME", help=text)
     spend.add_argument("--releases", type=int, default=1, metavar="NUMBER", help="default: 1")
     spend.add_argument("--note", default="", metavar="TEXT")
 
 
 def _persons(actions: Any) -> None:
-    r"""Count what the rows of each person have spent.
+    r"""Create, show and query a ledger of persons.
 
-    Keep the record of what the rows of each person have spent. Persons are known by their ids and
-    the key of the noise; every release is keyed by it.
+    Record how much of the budget each person has spent. Persons are identified by their ids and
+    the key; every release is keyed by it.
 
       puffer persons create clients.sqlite release.json --key-file clients.key
       puffer release release.json clients.csv out.csv --row-id client --key-file clients.key \
@@ -412,8 +408,8 @@ def _persons(actions: Any) -> None:
     """
     texts = {
         "create": "Start a ledger of persons, in which nobody has spent anything.",
-        "show": "Show what was released.",
-        "left": "Show what may still be released of a person.",
+        "show": "Show recorded releases.",
+        "left": "Show how many releases a person has left.",
     }
     create, show, left = (
         _command(actions, name, text, f"{name}_persons") for name, text in texts.items()
@@ -422,7 +418,7 @@ def _persons(actions: Any) -> None:
         parser.add_argument("persons", metavar="PERSONS", help="the file of the ledger of persons")
         _artifact(parser)
         _key(parser, required=True)
-    text = "what becomes of rows that changed: refused (the default), or counted once more"
+    text = "whether to refuse rows that changed (the default), or to count them once more"
     create.add_argument("--changes", choices=["refuse", "count"], default="refuse", help=text)
     left.add_argument("person", metavar="ID", help="of the person")
     left.add_argument("--integer", action="store_true", help="the id is a whole number")
@@ -434,28 +430,32 @@ def _out(parser: argparse.ArgumentParser) -> None:
 
 
 def _shared(parser: argparse.ArgumentParser) -> None:
-    """Add what is said of CSV files."""
+    """Add the options on CSV files."""
     parser.add_argument(
         "--settings", metavar="TOML", help="a settings file; see `puffer fit --help`"
     )
     parser.add_argument("--separator", metavar="CHARACTER", help="between values of a CSV file")
-    text = "what stands for no value in a CSV file, besides nothing; repeated for several"
+    text = "what stands for a missing value in a CSV file, besides an empty one; repeat for several"
     parser.add_argument(
         "--missing-value", dest="missing_values", action="append", metavar="TEXT", help=text
     )
-    text = "string, integer, float or boolean; repeated for several columns of a CSV file"
+    text = "string, integer, float or boolean; repeat for several columns of a CSV file"
     parser.add_argument("--type", dest="types", action="append", metavar="COLUMN=TYPE", help=text)
 
 
 def _key(parser: argparse.ArgumentParser, *, required: bool) -> None:
     key = parser.add_mutually_exclusive_group(required=required)
-    key.add_argument("--key-file", metavar="FILE", help="that holds the key: 16 bytes or more")
-    key.add_argument("--key-env", metavar="VARIABLE", help="of the environment, with the key")
+    key.add_argument(
+        "--key-file", metavar="FILE", help="a file that holds the key: 16 bytes or more"
+    )
+    key.add_argument(
+        "--key-env", metavar="VARIABLE", help="an environment variable that holds the key"
+    )
 
 
 def _artifact(parser: argparse.ArgumentParser) -> None:
     text = (
-        "a release artifact (.json), or a saved noiser (.joblib), which runs code when it is "
+        "a release artifact (.json), or a saved estimator (.joblib), which runs code when it is "
         "loaded: open only your own"
     )
     parser.add_argument("artifact", metavar="ARTIFACT", help=text)

@@ -1,7 +1,7 @@
-"""What the commands do: fit, plan, check, audit, report, release, and the ledgers.
+"""The commands: fit, plan, check, audit, report, release, and the ledgers.
 
-A document is shown as text, a page, Markdown or JSON; the status says whether all is well. One
-release of a file is counted before its first row and whole or absent.
+A document is shown as text, or written as text, HTML, Markdown or JSON. A release is counted before
+its first row, and its file is complete or absent.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _NOISE_BY_DEFAULT = (
 
 
 def fit(args: Any) -> None:
-    """Fit on a table, write the release artifact, and say what is guaranteed."""
+    """Fit to a table, write the release artifact, and show the certificate."""
     settings = read_settings(args.settings)
     mechanism = _mechanism(settings, args)
     name, section = MECHANISMS[mechanism]
@@ -77,9 +77,8 @@ def fit(args: Any) -> None:
     if args.noiser is not None:
         with growing_file(args.noiser, force=args.force, private=True) as out:
             joblib.dump(noiser, out)
-    # that of typical rows holds counts and the channel: it is for its owner alone, as of a swap
-    own = mechanism != "noise"
-    with growing_file(args.artifact, force=args.force, private=own) as out:
+    private = mechanism != "noise"  # artifacts of the others hold what only the steward may see
+    with growing_file(args.artifact, force=args.force, private=private) as out:
         out.write(artifact)
     paths = ", ".join(filter(None, new.values()))
     tell(f"wrote {paths}; puffer report {args.artifact} shows all of it")
@@ -88,10 +87,10 @@ def fit(args: Any) -> None:
 
 
 def _mechanism(settings: Mapping[str, Any], args: Any) -> str:
-    """Return the mechanism that is typed, or whose section the settings have."""
-    there = [name for name, (_, section) in MECHANISMS.items() if settings[section]]
-    mechanism = args.mechanism or (there[0] if there else "noise")
-    other = [name for name in there if name != mechanism]
+    """Return the mechanism of --mechanism, or that whose section the settings have."""
+    named = [name for name, (_, section) in MECHANISMS.items() if settings[section]]
+    mechanism = args.mechanism or (named[0] if named else "noise")
+    other = [name for name in named if name != mechanism]
     if other:
         section = MECHANISMS[other[0]][1]
         raise ValueError(
@@ -102,10 +101,10 @@ def _mechanism(settings: Mapping[str, Any], args: Any) -> str:
 
 
 def _learn(noiser: TableRelease, file: TableFile) -> None:
-    """Fit in the engine that reads the rows, or in memory, which is the same fit.
+    """Fit by an engine, or in memory with the same result.
 
-    Engines raise errors of their own where they cannot do something; in memory it can be done, or
-    is refused in words about files.
+    An engine that cannot fit raises errors of its own; then the fit is in memory, whose errors name
+    the file.
     """
     types = file.found_types()
     rows = file.lazy(types)
@@ -114,7 +113,7 @@ def _learn(noiser: TableRelease, file: TableFile) -> None:
             noiser.fit(rows)
         except (UncertifiedError, MemoryError):
             raise
-        except Exception:  # what an engine raises is of any kind
+        except Exception:  # of any type, as engines have their own
             rows = None
     if rows is None:
         noiser.fit(file.stream(types).whole())
@@ -123,7 +122,7 @@ def _learn(noiser: TableRelease, file: TableFile) -> None:
 
 
 def _parameters(section: dict[str, Any], args: Any, mechanism: str) -> dict[str, Any]:
-    """Return the estimator's parameters: those of the settings, and those typed, which win."""
+    """Return the estimator's parameters: those of the settings, overridden by arguments."""
     names = told(MECHANISMS[mechanism][0])
     typed = [name.removeprefix(PREFIX) for name, value in vars(args).items() if value is not None]
     others = {name for kind, _ in MECHANISMS.values() for name in told(kind)} - names.keys()
@@ -142,7 +141,7 @@ def _parameters(section: dict[str, Any], args: Any, mechanism: str) -> dict[str,
 
 
 def report(args: Any) -> int:
-    """Show the report of a release, or write it; the status says whether all of it is well."""
+    """Show or write the report of a release; the status is 1 if it has a finding."""
     check_out(args)
     settings = read_settings(args.settings)
     if args.kind == "external" and (args.audit or args.plan):
@@ -154,7 +153,12 @@ def report(args: Any) -> int:
         rows = _rows_of(args.audit, layout, types_of(noiser))
         found = sklearn_puffer.audit(noiser, rows, task=args.task, verbose=1)
     if args.plan is not None:
-        how = {**_asked_of(noiser), "task": args.task, "verbose": 1, **_fixed(settings)}
+        how = {
+            **_plan_parameters(noiser),
+            "task": args.task,
+            "verbose": 1,
+            **_estimator_settings(settings),
+        }
         others = sklearn_puffer.plan(_rows_of(args.plan, layout), **how)
     about = {"kind": args.kind, "name": args.name, "by": args.by}
     document = sklearn_puffer.report(noiser, found, others, **about)
@@ -163,8 +167,8 @@ def report(args: Any) -> int:
     return FINE if well else NO_PROMISE
 
 
-def _asked_of(noiser: TableRelease) -> dict[str, Any]:
-    """Return what makes a plan of the columns that are released."""
+def _plan_parameters(noiser: TableRelease) -> dict[str, Any]:
+    """Return the parameters of a plan for the released columns."""
     rules, mechanism = noiser._fitted.rules, noiser._fitted.mechanism
     terms = mechanism.terms(noiser)
     known = list(terms.known or ())
@@ -178,19 +182,19 @@ def _asked_of(noiser: TableRelease) -> dict[str, Any]:
     }
 
 
-def _fixed(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _estimator_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of all estimators in a settings file."""
     return {name: value for _, one in MECHANISMS.values() for name, value in settings[one].items()}
 
 
 def _rows_of(path: str, layout: CsvLayout, types: Mapping[str, Any] | None = None) -> Any:
-    """Return the rows of a file, with some types in the place of those that are found."""
+    """Return the rows of a file, with ``types`` before those that are found."""
     file = TableFile(path, layout)
     return file.stream({**file.found_types(), **(types or {})}).whole()
 
 
 def check_out(args: Any) -> None:
-    """Refuse a page that cannot be written, or needs an extra, before any work is done."""
+    """Refuse a page that cannot be written, or needs an extra, before any work."""
     names = ("ARTIFACT", "TABLE", "--settings", "--audit", "--plan")
     read = {name: getattr(args, name.strip("-").lower(), None) for name in names}
     _check_new("--out", args.out, _PAGES, read, args)
@@ -201,7 +205,7 @@ def check_out(args: Any) -> None:
 def _check_new(
     what: str, path: str | None, ends: Sequence[str], read: Mapping[str, str | None], args: Any
 ) -> None:
-    """Refuse a file that cannot be written: of another kind, one that is read, or there already."""
+    """Refuse an output of another kind, or that is an input, or exists."""
     if path is None:
         return
     if ends and Path(path).suffix.lower() not in ends:
@@ -214,7 +218,7 @@ def _check_new(
 
 
 def show(document: Any, args: Any) -> None:
-    """Show a document, or write it to the file that is asked for."""
+    """Show a document, or write it to --out."""
     if args.out is None:
         say(str(document))
         return
@@ -225,14 +229,14 @@ def show(document: Any, args: Any) -> None:
 
 
 def check(args: Any) -> int:
-    """Show what there is to tell of the rows; the status says whether they differ."""
+    """Test rows for drift; the status is 1 if they have drifted."""
     check_out(args)
     settings = read_settings(args.settings)
     noiser = fitted(args.artifact)
     if noiser._fitted.mechanism.untested or not hasattr(noiser.certificate_, "check"):
         raise ValueError(
-            f"{args.artifact!r} is of no noise and holds no distribution to check new rows by; "
-            "run `puffer audit` on new rows with their secrets, or fit again on them."
+            f"{args.artifact!r} releases no noise, and holds no distribution to compare new rows "
+            "with; run `puffer audit` on new rows with their secrets, or fit again on them."
         )
     file = TableFile(args.table, layout_of(settings["table"], args))
     drift = noiser.certificate_.check(file.stream(types_of(noiser)).whole())
@@ -241,10 +245,10 @@ def check(args: Any) -> int:
 
 
 def plan(args: Any) -> None:
-    """Compare estimators; each takes those settings of a settings file that it has."""
+    """Compare estimators; each takes the settings that it has."""
     check_out(args)
     settings = read_settings(args.settings)
-    how = unlisted(merged(_fixed(settings), args, parameters_of("plan"), PREFIX))
+    how = unlisted(merged(_estimator_settings(settings), args, parameters_of("plan"), PREFIX))
     if "sensitive" not in how:
         raise ValueError("plan needs --sensitive NAME, the column whose values are protected.")
     rows = _rows_of(args.table, layout_of(settings["table"], args))
@@ -256,7 +260,7 @@ def plan(args: Any) -> None:
 
 
 def _fit_of(table: str, candidate: Any) -> str | None:
-    """Return the command that fits a setting; None where it has a label, or secrets in bins."""
+    """Return the command that fits a candidate; None if it has a label, or secrets in bins."""
     named = {name: candidate.params.get(name) for name in NAMES}
     several = [list(names) for names in named.values() if names is not None]
     if candidate.label_column is not None or isinstance(named["sensitive"], Mapping):
@@ -275,7 +279,7 @@ def _fit_of(table: str, candidate: Any) -> str | None:
 
 
 def audit(args: Any) -> int:
-    """Show what attackers found; the status says whether it is more than was guaranteed."""
+    """Audit a release; the status is 1 if attackers found more than is guaranteed."""
     check_out(args)
     settings = read_settings(args.settings)
     how = unlisted(merged({}, args, parameters_of("audit"), PREFIX))
@@ -288,7 +292,7 @@ def audit(args: Any) -> int:
 
 
 def _two_parts(text: str, option: str, syntax: str, example: str) -> tuple[str, str]:
-    """Return what stands before and behind the equals sign."""
+    """Return the parts before and after the equals sign."""
     name, _, value = text.rpartition("=") if option == "--type" else text.partition("=")
     if not (name and value):
         raise ValueError(f"{option} {text!r} is not {syntax}; write it as {example}.")
@@ -296,13 +300,13 @@ def _two_parts(text: str, option: str, syntax: str, example: str) -> tuple[str, 
 
 
 def create_ledger(args: Any) -> None:
-    """Start a ledger."""
+    """Create a ledger."""
     ledger = Ledger.create(args.ledger, fitted(args.artifact), datasets=args.datasets)
     tell(f"wrote {args.ledger!r}, for {', '.join(map(repr, ledger.datasets))}")
 
 
 def show_ledger(args: Any) -> None:
-    """Show all that is on record, and what is left of each dataset."""
+    """Show the history, and how many releases each dataset has left."""
     ledger = _ledger(args)
     for entry in ledger.history():
         note = f"  {entry.note}" if entry.note else ""
@@ -312,7 +316,7 @@ def show_ledger(args: Any) -> None:
 
 
 def spend_ledger(args: Any) -> None:
-    """Put releases on record that are made elsewhere."""
+    """Record releases that are made elsewhere."""
     ledger = _ledger(args)
     say(_left(ledger.spend(releases=args.releases, dataset=args.dataset, note=args.note)))
 
@@ -326,19 +330,19 @@ def _left(left: Any) -> str:
 
 
 def create_persons(args: Any) -> None:
-    """Start a ledger of persons."""
+    """Create a ledger of persons."""
     key, changes = _key(args), args.changes
     PersonLedger.create(args.persons, fitted(args.artifact), key=key, changes=changes)
     tell(f"wrote {args.persons!r}")
 
 
 def show_persons(args: Any) -> None:
-    """Show what is on record."""
+    """Show a ledger of persons."""
     say(str(_persons(args)))
 
 
 def left_persons(args: Any) -> None:
-    """Show what may still be released of a person."""
+    """Show how many releases a person has left."""
     person = int(args.person) if args.integer else args.person
     left = _persons(args).left(person)
     say(f"{left.releases} more release(s) at the noiser's own scales; {left.released} on record")
@@ -353,7 +357,7 @@ def _key(args: Any) -> Path | str:
 
 
 def fitted(path: str) -> TableRelease:
-    """Return what was fitted, from a release artifact or a saved noiser.
+    """Return the fitted estimator of a release artifact, or of a joblib file.
 
     Raises
     ------
@@ -375,7 +379,7 @@ def fitted(path: str) -> TableRelease:
 
 
 def check_holds(noiser: TableRelease) -> None:
-    """Refuse a noiser whose certificate does not hold, whatever its on_uncertified is."""
+    """Refuse an estimator whose certificate does not hold, whatever its on_uncertified is."""
     certificate = noiser.certificate_
     if not certificate.holds:
         raise UncertifiedError(
@@ -386,12 +390,12 @@ def check_holds(noiser: TableRelease) -> None:
 
 
 def layout_of(section: Mapping[str, Any], args: Any) -> CsvLayout:
-    """Return how CSV files are written, by the settings and the arguments.
+    """Return the layout of CSV files, by the settings and the arguments.
 
     Raises
     ------
     TypeError, ValueError
-        If a setting is not what it should be.
+        If a setting is wrong.
     """
     settings = merged(section, args, ["separator"])
     missing = settings.get("missing_values", [""])
@@ -419,10 +423,10 @@ def release(args: Any) -> None:
     _warn_of_another_draw(noiser, how)
     file = TableFile(args.input, layout)
     before = _version_of(file.path)
-    # secrets, too, are read in a swap: with the types that fit found
+    # a swap reads secrets, too, with types found as in fit
     found = {} if noiser._fitted.mechanism.by_row else file.found_types()
     stream = file.stream({**found, **types_of(noiser)})
-    noiser.verbose = 0  # one way to tell how far it is
+    noiser.verbose = 0  # progress is shown here
     noiser.unknown = how.get("unknown", noiser.unknown)
     with listening(not args.quiet, "a look at the file"):
         schema, rows = _released(noiser, stream, how)
@@ -442,14 +446,14 @@ def release(args: Any) -> None:
 
 
 def _warn_of_another_draw(noiser: TableRelease, how: dict[str, Any]) -> None:
-    """Warn of what no process can know of another: that it released these typical rows, too."""
+    """Warn of independent releases of the same rows by other processes."""
     sentence = noiser._fitted.mechanism.of_another_draw
     if sentence and how.get("row_id") is None:
         warnings.warn(f"{sentence}, use --row-id and --key-file.", PufferfishWarning, stacklevel=2)
 
 
 def _how(section: dict[str, Any], args: Any) -> dict[str, Any]:
-    """Return how to release; a key that is typed takes the place of one in the settings."""
+    """Return the options of a release; a key in the arguments replaces that of the settings."""
     typed = args.key_file is not None or args.key_env is not None
     kept = {n: v for n, v in section.items() if not (typed and n in ("key_file", "key_env"))}
     if {"key_file", "key_env"} <= kept.keys():
@@ -474,7 +478,7 @@ def _keying(how: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shown(how: dict[str, Any]) -> dict[str, Any]:
-    """Return the keying for a look at the types; a ledger of persons counts releases itself."""
+    """Return the keying to find types with; a ledger of persons numbers releases itself."""
     return _keying(how) | ({"release": 0} if how.get("persons") is not None else {})
 
 
@@ -485,7 +489,7 @@ def _is_same(path: Path, other: Path) -> bool:
 
 
 def _version_of(path: Path) -> tuple[int, ...]:
-    """Return what changes when a file is written to."""
+    """Return the state of a file, which changes when it is written to."""
     status = path.stat()
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
@@ -493,7 +497,7 @@ def _version_of(path: Path) -> tuple[int, ...]:
 def _released(
     noiser: TableRelease, stream: TableStream, how: dict[str, Any]
 ) -> tuple[Any, Iterator[Any]]:
-    """Return types and batches of the release."""
+    """Return schema and batches of the release."""
     if not noiser._fitted.mechanism.by_row:
         released = _exchanged(noiser, stream, how)
         return released.schema, iter(released.to_batches())
@@ -502,7 +506,7 @@ def _released(
 
 
 def _exchanged(noiser: TableRelease, stream: TableStream, how: dict[str, Any]) -> Any:
-    """Return the exchanged table; no process knows of another, so that only a key repeats it."""
+    """Return the exchanged table, by a key, as only this prevents a second swap by another run."""
     keying = _keying(how)
     if keying["row_id"] is None or keying["key"] is None:
         raise ValueError(
@@ -522,7 +526,7 @@ def _exchanged(noiser: TableRelease, stream: TableStream, how: dict[str, Any]) -
 def _batches(
     noiser: TableRelease, stream: TableStream, how: dict[str, Any], rows: Iterator[Any]
 ) -> Iterator[Any]:
-    """Return the released batches; of a ledger of persons, each on record when it comes."""
+    """Return the released batches, each recorded before it comes with a ledger of persons."""
     if how.get("persons") is None:
         return rows
     if how.get("ledger") is not None:
@@ -537,7 +541,7 @@ def _batches(
 def _counted(
     noiser: TableRelease, stream: TableStream, how: dict[str, Any], keying: Any
 ) -> Iterator[Any]:
-    """Yield released tables, each when all of its persons' parts are on record."""
+    """Yield released tables, each when all of its persons are recorded."""
     if keying["row_id"] is None or keying["key"] is None:
         raise ValueError(
             "persons counts what each has spent by ids and a key; give --row-id, and --key-file or "
@@ -560,7 +564,7 @@ def _released_tables(
             released = ledger.transform(noiser, table, **more)
         messages += [str(warning.message) for warning in caught]
         yield released
-    # each is of a part of the file: one of a kind, which differs from others in names and numbers
+    # warnings of parts of the file: one of those that differ in names and numbers alone
     kinds = {re.sub(r"'.*?'|[\d.,%]+", "", text): text for text in reversed(messages)}
     for text in reversed(kinds.values()):
         warnings.warn(text, PufferfishWarning, stacklevel=2)
@@ -580,7 +584,7 @@ def _write(writer: TableWriter, rows: Iterator[Any], file: TableFile) -> int:
 
 
 def _record(noiser: TableRelease, stream: TableStream, how: dict[str, Any], file: TableFile) -> Any:
-    """Return what puts the release on record, once it is clear that it can be made."""
+    """Return a function that records the release; refuse first what cannot be released."""
     if how.get("ledger") is None:
         return lambda: None
     ledger = Ledger.open(how["ledger"], noiser)
@@ -596,9 +600,9 @@ def _record(noiser: TableRelease, stream: TableStream, how: dict[str, Any], file
 
 
 def _same_release(noiser: TableRelease, how: dict[str, Any], file: TableFile) -> str | None:
-    """Return a mark that two runs share if they make the same release, to the last bit.
+    """Return a digest that two runs share if they make the same release, to the last bit.
 
-    It covers all that the values and ids of rows, and their noise, are functions of.
+    It covers all that the values and ids of rows, and their noise, depend on.
     """
     keying = _keying(how)
     if keying["key"] is None:

@@ -1,6 +1,6 @@
-"""What a run is told: parameters as the estimators have them, and what a settings file says.
+"""Parameters of a run: those of the estimators, and a settings file; and its output.
 
-Results go to standard output, everything else, one sentence of a failure too, to standard error.
+Results go to standard output, messages and errors to standard error.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import sklearn_puffer
 
 FINE, NO_PROMISE, WRONG, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
-#: What the parameters of a function begin with among all arguments.
+#: The prefix of the parameters of a function among all arguments.
 PREFIX = "noiser_"
 
 #: Parameters that name columns: "1" is a name there, and no number.
 NAMES = {"sensitive", "public", "known", "joined", "groups", "ids"}
 
-#: What `puffer fit` may fit, and the section of its settings, by the mechanism.
+#: The estimator of each mechanism, and its section of a settings file.
 MECHANISMS = {
     "noise": ("PufferfishNoiser", "noiser"),
     "typical-rows": ("PufferfishMicroaggregator", "microaggregator"),
     "swap": ("PufferfishSwap", "swap"),
 }
 
-#: Parameters of a function that are not typed.
+#: Parameters of a function that are no options.
 _NOT_TYPED = {
     "plan": {"table", "settings"},
     "audit": {"estimator", "table", "attackers", "sensitive_features", "verbose"},
@@ -37,12 +37,12 @@ _NOT_TYPED = {
 
 
 def parameters_of(command: str) -> dict[str, str]:
-    """Return the parameters that can be typed, with what the function's docstring says of each."""
+    """Return the parameters of a function that are options, with their help."""
     return {name: text for name, text in told(command).items() if name not in _NOT_TYPED[command]}
 
 
 def typed_of(command: str) -> dict[str, dict[str, str]]:
-    """Return all parameters that can be typed, by function; of estimators that none before has."""
+    """Return the options of a command by function; each parameter of estimators once."""
     if command in _NOT_TYPED:
         return {command: parameters_of(command)}
     found: dict[str, dict[str, str]] = {}
@@ -53,13 +53,13 @@ def typed_of(command: str) -> dict[str, dict[str, str]]:
 
 
 def told(name: str) -> dict[str, str]:
-    """Return the parameters of a function or estimator, with what its docstring says of each."""
+    """Return the parameters of a function or estimator, with the help from its docstring."""
     function = getattr(sklearn_puffer, name)
-    texts = _said(inspect.getdoc(function) or "")
+    texts = _parameter_help(inspect.getdoc(function) or "")
     return {name: texts.get(name, "") for name in inspect.signature(function).parameters}
 
 
-def _said(doc: str) -> dict[str, str]:
+def _parameter_help(doc: str) -> dict[str, str]:
     """Return type and first sentence of each parameter of a numpydoc docstring."""
     body = doc.partition("Parameters\n----------\n")[2].partition("\n-------")[0]
     types: dict[str, str] = {}
@@ -80,7 +80,7 @@ def read_settings(path: str | None) -> dict[str, dict[str, Any]]:
     Raises
     ------
     ValueError
-        If it is no TOML, or has a section or a key that nothing reads.
+        If it is no TOML, or has an unknown section or key.
     OSError
         If it cannot be read.
     """
@@ -110,7 +110,7 @@ def _check_keys(keys: Mapping[str, Any], known: Iterable[str], where: str) -> No
 
 
 def value_of(text: str) -> Any:
-    """Return what was typed as a value of TOML, or else as a string.
+    """Return an argument as a value of TOML, or else as a string.
 
     >>> value_of("0.5"), value_of("laplace"), value_of('{hours = 8}'), value_of("true")
     (0.5, 'laplace', {'hours': 8}, True)
@@ -121,25 +121,29 @@ def value_of(text: str) -> Any:
         return text
 
 
-#: How to release, beside the key: what can be typed, or stand in a settings file.
+#: Options of a release, beside the key; keys of the section [release].
 RELEASE: dict[str, dict[str, Any]] = {
     "unknown": {
         "type": value_of,
         "metavar": "VALUE",
-        "help": "what becomes of values that fit has not seen, as in `puffer fit`: "
+        "help": "how to treat values that fit has not seen, as in `puffer fit`: "
         '"error" or "nearest"',
     },
-    "row_id": {"metavar": "NAME", "help": "the column of ids: asks for keyed noise"},
-    "dataset": {"metavar": "NAME", "help": "of the table, for keyed noise and ledger"},
-    "release": {"type": int, "metavar": "NUMBER", "help": "another one is drawn anew"},
-    "ledger": {"metavar": "FILE", "help": "count this release there"},
-    "persons": {"metavar": "FILE", "help": "count it there for each person instead"},
+    "row_id": {"metavar": "NAME", "help": "the column of ids, for keyed noise"},
+    "dataset": {"metavar": "NAME", "help": "name of the table, for keyed noise and the ledger"},
+    "release": {
+        "type": int,
+        "metavar": "NUMBER",
+        "help": "number of the release, each with fresh keyed noise",
+    },
+    "ledger": {"metavar": "FILE", "help": "the ledger to count this release in"},
+    "persons": {"metavar": "FILE", "help": "the ledger of persons to count it in instead"},
     "withhold": {
         "action": "store_true",
         "default": None,
-        "help": "with --persons: leave out who has no release left, instead of refusing all",
+        "help": "with --persons: omit persons without a release left, instead of refusing all",
     },
-    "note": {"metavar": "TEXT", "help": "for the ledger"},
+    "note": {"metavar": "TEXT", "help": "a note in the ledger"},
 }
 _SECTIONS = {
     "table": {"separator", "missing_values", "types"},
@@ -150,13 +154,13 @@ _SECTIONS = {
 def merged(
     section: Mapping[str, Any], args: Any, names: Iterable[str], prefix: str = ""
 ) -> dict[str, Any]:
-    """Return the settings of a section; arguments take their place."""
+    """Return the settings of a section, overridden by arguments."""
     typed = {name: getattr(args, f"{prefix}{name}", None) for name in names}
     return {**section, **{name: value for name, value in typed.items() if value is not None}}
 
 
 def unlisted(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters with a single name in place of a list of one."""
+    """Return parameters with lists of one name replaced by the name."""
     alone = {
         n: v[0] for n, v in parameters.items() if n in NAMES and isinstance(v, list) and len(v) == 1
     }
@@ -164,7 +168,7 @@ def unlisted(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_none(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters with None, which TOML does not have, in place of the word none."""
+    """Return parameters with the word none replaced by None, which TOML lacks."""
     return {
         name: None if value == "none" and name not in NAMES else value
         for name, value in parameters.items()
@@ -183,7 +187,7 @@ def tell(text: str) -> None:
 
 
 def one_line(error: Any) -> str:
-    """Return the words of an error or a warning in one printable line."""
+    """Return the message of an error or a warning in one printable line."""
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
         text = error.strerror if error.filename is None else f"{error.strerror}: {error.filename!r}"

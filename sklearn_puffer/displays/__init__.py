@@ -1,6 +1,6 @@
-"""Pictures of releases, each computed and drawn by its ``from_...``, and again by ``plot``.
+"""Pictures of releases: ``from_...`` computes and draws one, ``plot`` draws it again.
 
-Use this module to show what a release costs and tells: in a notebook, or to those who decide.
+Use this module to show what a release changes and reveals, in a notebook or to those who decide.
 """
 
 from sklearn_puffer.displays.noisers import LossDisplay, ReleaseDisplay

@@ -1,8 +1,7 @@
-"""What displays share, and pictures of what a noiser does: losses and columns.
+"""The base of displays, and pictures of a noiser: its losses and its columns.
 
-The only module that imports matplotlib, and only when axes are asked for. Nothing global is set:
-sizes, fonts and grids are those of the caller's ``rcParams``. Marks are told apart in grey, and
-names are safe to draw.
+Only this module imports matplotlib, when a picture is drawn. Nothing global is set: sizes, fonts
+and grids are those of the caller's ``rcParams``. Marks can be distinguished in grey.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ from sklearn_puffer._tables import Name
 from sklearn_puffer._words import listed, quoted, shown
 
 DARK, MIDDLE, LIGHT, WARM = "#1b3a5c", "#6f9bc4", "#c9d8e6", "#d55e00"
-"""The first three differ in grey; warm differs from them for every kind of colour blindness."""
+"""The first three differ in grey; WARM differs from them in every kind of colour blindness."""
 
 COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-"""Those of Okabe and Ito. Some are alike in grey, so that each has a marker of its own."""
+"""The palette of Okabe and Ito. Some are alike in grey, so each has a marker of its own."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", "-.", ":", "-", "--", "-.")
-MAP = "cividis"  # its lightness grows evenly, so that it reads in grey
+MAP = "cividis"  # perceptually uniform, also in grey
 
 _LONGEST = 24
 
 
 class Display(ABC):
-    """A picture whose data are computed by ``from_...``, which draws it; `plot` draws it again.
+    """A picture: ``from_...`` computes its data and draws it, `plot` draws it again.
 
     Attributes
     ----------
@@ -44,7 +43,7 @@ class Display(ABC):
         Where it was drawn last.
     """
 
-    #: What the picture is a function of, in a sentence: who may see it.
+    #: A sentence on who may see the picture.
     internal: ClassVar[str] = (
         "It is a function of the raw rows, and not noisy: keep it where you keep the table."
     )
@@ -58,9 +57,9 @@ class Display(ABC):
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            To draw on; None makes a figure.
+            Axes to draw on; None makes a figure.
         **kwargs : dict
-            For the method of the axes that draws what is shown: lines, bars or the image.
+            Passed to the method of the axes that draws lines, bars or the image.
 
         Returns
         -------
@@ -72,7 +71,7 @@ class Display(ABC):
         ModuleNotFoundError
             Without matplotlib, which the extra ``plot`` brings.
         TypeError
-            If ``ax`` is none.
+            If ``ax`` is not an Axes.
         """
         check_axes(ax)
         axes = _pyplot().subplots(layout="constrained")[1] if ax is None else ax
@@ -82,11 +81,11 @@ class Display(ABC):
 
     @abstractmethod
     def _draw(self, ax: Any, options: dict[str, Any]) -> None:
-        """Draw on the axes; ``options`` are the caller's, for the main artists."""
+        """Draw on the axes; ``options`` are keyword arguments of the main artists."""
 
 
 def check_axes(ax: Any) -> None:
-    """Refuse what cannot be drawn on: called before anything is computed to be drawn."""
+    """Refuse what cannot be drawn on, before anything is computed."""
     if ax is None:
         _pyplot()
     elif not (hasattr(ax, "figure") and hasattr(ax, "set_xlabel")):
@@ -107,62 +106,64 @@ def _pyplot() -> Any:
 
 
 def label(value: Any, longest: int = _LONGEST) -> str:
-    r"""Return a name or value to draw: on one line, not too long, and never a formula.
+    r"""Return a name or value to draw: on one line, shortened, and without formulas.
 
     >>> print(label("in $"), label("a_very_long_name_of_a_column", 12))
     in \$ a_very_long…
     """
     text = shown(value)
     text = text if len(text) <= longest else f"{text[: longest - 1]}…"
-    text = f"\N{NO-BREAK SPACE}{text}" if text.startswith("_") else text  # else no legend has it
+    text = (
+        f"\N{NO-BREAK SPACE}{text}" if text.startswith("_") else text
+    )  # legends omit labels that begin with _
     return text.replace("$", r"\$")
 
 
 def style(k: int) -> dict[str, Any]:
-    """Return how the k-th line looks: no two of seven alike, in grey neither."""
+    """Return the style of the k-th line: seven differ, also in grey."""
     n = len(COLOURS)
     return {"color": COLOURS[k % n], "marker": MARKERS[k % n], "linestyle": LINES[k % n]}
 
 
 def name_ticks(axis: Any, labels: Sequence[str], rotate: bool = False) -> None:
-    """Name the places 0, 1, ... of an axis; turned, where names are long."""
+    """Name the ticks 0, 1, ... of an axis."""
     turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if rotate else {}
     axis.set_ticks(range(len(labels)), labels, **turned)
 
 
 def are_long(labels: Sequence[str]) -> bool:
-    """Return whether names would touch each other in a row."""
+    """Return whether names would overlap in a row."""
     return sum(len(text) + 2 for text in labels) > 60
 
 
 def and_more(n: int) -> str:
-    """Return what stands for those that are not drawn."""
+    """Return the label of those that are not drawn."""
     return f"and {n} more"
 
 
-_WRITTEN = 7  # secrets up to which losses stand in the cells
+_MOST_WRITTEN = 7  # secrets up to which losses are written into cells
 _HALF = 0.5
 
 
 @dataclass(eq=False)
 class LossDisplay(Display):
-    """The loss of each secret against each other one, both ways, as a heat map.
+    """A heat map of the loss of each ordered pair of secrets.
 
     Parameters
     ----------
     secrets : list
         Of one sensitive column.
     upper, lower : ndarray of shape (n, n)
-        Ends of the interval that holds the exact loss of secret i against secret j, the worst over
-        all adversaries; NaN where the pair is not protected.
+        Ends of the interval that holds the exact loss of secret i against secret j, the largest
+        over all adversaries; NaN if the pair is not protected.
     budget : float
-        What no loss may exceed.
+        The largest loss that is allowed.
     unit : str
-        Of losses and budget.
+        The unit of losses and budget: "nats" or "delta".
     sensitive : str or int
-        The column.
+        The sensitive column.
     most : int
-        How many secrets are drawn: those with the largest losses.
+        The number of secrets that are drawn: those with the largest losses.
 
     Examples
     --------
@@ -201,16 +202,16 @@ class LossDisplay(Display):
 
         Parameters
         ----------
-        noiser : fitted PufferfishNoiser or PufferfishRelease, or its certificate
-            Whose certificate lists pairs of secrets.
+        noiser : fitted estimator or PufferfishRelease, or its certificate
+            The certificate lists pairs of secrets.
         sensitive : str or int, default=None
-            The sensitive column; may be left out where there is only one.
+            The sensitive column; may be omitted if there is only one.
         most : int, default=16
             How many secrets are drawn at most, those with the largest losses.
         ax : matplotlib Axes, default=None
-            To draw on; None makes a figure.
+            Axes to draw on; None makes a figure.
         **kwargs : dict
-            For `plot`.
+            Passed to `plot`.
 
         Returns
         -------
@@ -222,7 +223,7 @@ class LossDisplay(Display):
         ModuleNotFoundError
             Without matplotlib, which the extra ``plot`` brings.
         TypeError, ValueError
-            If it is not fitted, or has no such column.
+            If it is not fitted, or has no such column or no pair of secrets.
         """
         check_axes(ax)
         certificate = getattr(noiser, "certificate_", noiser)
@@ -273,11 +274,11 @@ class LossDisplay(Display):
         ax.grid(visible=False)
 
     def _write(self, ax: Any, upper: FloatArray, lower: FloatArray, top: float) -> None:
-        """Write losses into few squares, and cross out those that are not protected."""
+        """Write losses into the cells of few secrets; cross out pairs that are not protected."""
         n = len(upper)
         for i, j in np.ndindex(n, n):
             low, high = float(lower[i, j]), float(upper[i, j])
-            text = self._text(low, high, written=n <= _WRITTEN)
+            text = self._text(low, high, written=n <= _MOST_WRITTEN)
             colour = "black" if min(high, top) > _HALF * top else "white"
             if np.isnan(high):
                 ax.plot([j - _HALF, j + _HALF], [i + _HALF, i - _HALF], color="0.6", linewidth=0.8)
@@ -285,9 +286,9 @@ class LossDisplay(Display):
                 ax.text(j, i, text, ha="center", va="center", color=colour, fontsize="small")
 
     def _text(self, low: float, high: float, written: bool) -> str:
-        """Return what stands in a square: the interval where there is room, and what is too much.
+        """Return the text of a cell: the interval if it is ``written``, and a mark if over budget.
 
-        It is one number where both ends are the same to three digits.
+        The interval is one number if both ends are equal to three digits.
         """
         over = high > self.budget
         if not written:
@@ -297,7 +298,7 @@ class LossDisplay(Display):
 
 
 def _worst(pairs: Sequence[Any], secrets: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
-    """Return both ends of the losses, the worst of all adversaries."""
+    """Return both ends of the losses, the largest over all adversaries."""
     place = {secret: k for k, secret in enumerate(secrets)}
     upper, lower = (np.full((len(secrets), len(secrets)), np.nan) for _ in range(2))
     for pair in pairs:
@@ -312,32 +313,31 @@ _MARGIN = 1.25  # of the highest bar, for the legend
 
 @dataclass(eq=False)
 class ReleaseDisplay(Display):
-    """One column before and after: bars of categories, and stretches of numbers.
+    """The distribution of one column before and after: bars, or a histogram of numbers.
 
     Parameters
     ----------
     name : str or int
         The column.
     labels : list or None
-        Its values, where they are categories.
+        Its values, if they are categories.
     edges : ndarray of shape (n + 1,) or None
-        Ends of stretches, where they are numbers.
+        Edges of the histogram, if they are numbers.
     before, after : ndarray of shape (n,)
-        Shares of the rows that have a value.
+        Shares of the rows with a value.
     stayed : ndarray of shape (n,) or None
-        Of categories: the part of ``after`` that had the value before. None of what was released.
+        Of categories: the part of ``after`` that had the value before. None with ``released=``.
     beyond : float
-        The share of rows that are released below or above all stretches.
+        The share of rows that are released outside the histogram.
     left_out : float
-        The share of all rows that are missing, or hold what `fit` has not seen.
+        The share of all rows whose value is missing, or was not seen in `fit`.
     expected : bool
-        Whether ``after`` is what is expected, and not what was released.
+        Whether ``after`` is the expected distribution, not that of a release.
 
     Notes
     -----
     Nothing is released to be drawn: ``after`` is the exact mean over all releases of these rows,
-    computed from the distribution of the noise, or that of a release that is handed
-    in.
+    computed from the distribution of the noise, or that of the release in ``released=``.
 
     Examples
     --------
@@ -383,22 +383,22 @@ class ReleaseDisplay(Display):
         Parameters
         ----------
         noiser : fitted PufferfishNoiser
-            Whose release it is.
+            The noiser that releases the column.
         table : DataFrame or array-like
             The raw rows, as `PufferfishNoiser.transform` takes them.
         column : str or int, default=None
-            Which column; may be left out where one is released.
+            The column; may be omitted if only one is released.
         released : DataFrame, default=None
-            What `PufferfishNoiser.transform` returned, to be drawn; None computes what is expected,
-            and draws no noise.
+            A table that `PufferfishNoiser.transform` returned; None computes the expected
+            distribution, and draws no noise.
         n_bins : int, default=30
-            Into how many stretches numbers go.
+            The number of bins of the histogram.
         verbose : int, default=0
-            1 shows after two seconds on standard error what is done, and how much is left.
+            1 shows progress on standard error after two seconds.
         ax : matplotlib Axes, default=None
-            To draw on; None makes a figure.
+            Axes to draw on; None makes a figure.
         **kwargs : dict
-            For `plot`.
+            Passed to `plot`.
 
         Returns
         -------
@@ -410,9 +410,9 @@ class ReleaseDisplay(Display):
         ModuleNotFoundError
             Without matplotlib, which the extra ``plot`` brings.
         NotFittedError
-            If there was no fit.
+            If the noiser is not fitted.
         TypeError, ValueError
-            If the table does not fit, or there is no such column.
+            If it releases no noise, the table does not fit, or there is no such column.
         """
         check_axes(ax)
         n_bins, what = check_count(n_bins, "n_bins"), "moves of the values"
@@ -440,7 +440,7 @@ class ReleaseDisplay(Display):
         if self.edges is None:
             self._draw_bars(ax, after, options)
         else:
-            self._draw_stretches(ax, after, options)
+            self._draw_histogram(ax, after, options)
         top = 100.0 * float(max(self.before.max(), self.after.max()))
         ax.set_ylim(0.0, _MARGIN * top)
         ax.legend(fontsize="small")
@@ -462,7 +462,7 @@ class ReleaseDisplay(Display):
         name_ticks(ax.xaxis, names, rotate=are_long(names))
         ax.set(xlabel=label(self.name, 60), ylabel="rows (%)")
 
-    def _draw_stretches(self, ax: Any, said: str, options: dict[str, Any]) -> None:
+    def _draw_histogram(self, ax: Any, said: str, options: dict[str, Any]) -> None:
         assert self.edges is not None
         said += f", {self.beyond:.0%} beyond the axis" * (self.beyond >= 0.005)
         filled = {"fill": True, "color": LIGHT, "edgecolor": MIDDLE, "label": "before"}
@@ -474,7 +474,7 @@ class ReleaseDisplay(Display):
 
 
 def _lumped(labels: Sequence[Any], shares: FloatArray, most: int) -> tuple[list[str], FloatArray]:
-    """Return names of which the rarest are one, and a matrix that adds their shares up."""
+    """Return names, the rarest of them merged, and the matrix that adds up their shares."""
     names = ["missing" if value is None else label(value) for value in labels]
     if len(names) <= most:
         return names, np.eye(len(names))

@@ -1,4 +1,4 @@
-"""Pictures of typical rows, and of how their number and the budget change what is kept."""
+"""Pictures of typical rows, and of the change of columns by their number and by the budget."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from sklearn_puffer._base import FloatArray, check_choice, check_verbose, counte
 from sklearn_puffer._words import quoted
 from sklearn_puffer.displays.noisers import DARK, LIGHT, MAP, MIDDLE, WARM, Display, check_axes
 
-_BUDGET_FACTORS = np.array([0.25, 0.5, 1.0, 2.0, 4.0])  # that of a fit, by which budgets are tried
-_BUDGETS = 3.0  # of log odds that the colours of typical rows tell apart
+_BUDGET_FACTORS = np.array([0.25, 0.5, 1.0, 2.0, 4.0])  # of the fitted epsilon
+_LARGEST_COLOUR = 3.0  # budgets of log odds at which colours end
 
 
 @dataclass(eq=False)
 class PrototypeDisplay(Display):
-    """What each typical row tells before its rows move and after it, in two principal components.
+    """The log odds at each typical row, without and with the channel, in two principal components.
 
-    Typical rows are circles, larger where more rows are released as them. Their colour is the
-    largest log odds between two secrets, as counted: on the left of rows that became typical alone,
-    on the right of rows as they are released.
+    A typical row is a circle, whose area grows with its fitted rows. The colour is the largest log
+    odds between two secrets, as counted: on the left if rows were released as their own typical
+    row, on the right as they are released.
 
     Parameters
     ----------
     places : ndarray of shape (n_prototypes, 2)
-        Of the typical rows, in the two directions in which they differ most.
+        Scores of the typical rows on two principal components.
     explained : tuple of float
-        The share of their variance in either direction.
+        The share of their variance that each component explains.
     sizes : ndarray of shape (n_prototypes,)
-        Fitted rows.
+        Fitted rows of each; rows of the sample, if more than 50,000 distinct rows were fitted.
     before, after : ndarray of shape (n_prototypes,)
-        The largest log odds of a protected pair, as counted.
+        The largest log odds of a protected pair, as counted, without and with the channel.
     budget : float
-        What no released row tells more than.
+        The largest log odds that are allowed.
 
     Examples
     --------
@@ -60,16 +60,16 @@ class PrototypeDisplay(Display):
 
     @classmethod
     def from_microaggregator(cls, rows: Any, *, ax: Any = None, **kwargs: Any) -> Self:
-        """Compute places and log odds of a fitted microaggregator.
+        """Compute scores and log odds of a fitted microaggregator.
 
         Parameters
         ----------
         rows : fitted PufferfishMicroaggregator
-            Whose typical rows, counts and channel are drawn.
+            Its typical rows, counts and channel are drawn.
         ax : matplotlib Axes, default=None
-            To draw on; None makes a figure.
+            Axes to draw on; None makes a figure.
         **kwargs : dict
-            For `plot`.
+            Passed to `plot`.
 
         Returns
         -------
@@ -96,7 +96,7 @@ class PrototypeDisplay(Display):
         wide = 1.2 * max(float(np.ptp(self.places[:, 0])), 1e-9)
         area = 20.0 + 280.0 * self.sizes / self.sizes.max()
         most = self.before[np.isfinite(self.before)].max(initial=self.budget)
-        top = min(float(most), _BUDGETS * self.budget)
+        top = min(float(most), _LARGEST_COLOUR * self.budget)
         for k, told in enumerate((self.before, self.after)):
             look = {"s": area, "cmap": MAP, "vmin": 0.0, "vmax": top, "edgecolor": "0.3", **options}
             x, y = (self.places + np.array([k * wide, 0.0])).T
@@ -120,7 +120,7 @@ def _check_microaggregator(rows: Any) -> None:
 
 
 def _principal(points: FloatArray) -> tuple[FloatArray, tuple[float, float]]:
-    """Return points in the two directions in which they differ most, and what these explain."""
+    """Return the scores on two principal components, and their shares of the variance."""
     centred = points - points.mean(axis=0)
     left, spread, _ = np.linalg.svd(centred, full_matrices=False)
     two = np.zeros((len(points), 2))
@@ -132,18 +132,18 @@ def _principal(points: FloatArray) -> tuple[FloatArray, tuple[float, float]]:
 
 @dataclass(eq=False)
 class PrototypesTriedDisplay(Display):
-    """How much a column changes with each number of typical rows that `fit` tried, or epsilon.
+    """The mean change of a column by the number of typical rows, or by epsilon.
 
     Parameters
     ----------
     numbers : ndarray
-        Of typical rows, or epsilons, ascending.
+        Numbers of typical rows that `fit` tried, or epsilons, ascending.
     changes : ndarray
         The mean change of a column with each, in standard deviations.
     taken : int or float
-        The number that was taken, or the epsilon of the fit.
+        The number of the fit, or its epsilon.
     grouping, moving : float
-        The parts of its change: by becoming typical, and by the channel.
+        The parts of its change: by typical rows, and by the channel.
     over : {"n_prototypes", "epsilon"}, default="n_prototypes"
         What the numbers are.
 
@@ -181,21 +181,21 @@ class PrototypesTriedDisplay(Display):
         verbose: int = 0,
         **kwargs: Any,
     ) -> Self:
-        """Take what a fitted microaggregator, or its certificate, tried; or try other epsilons.
+        """Take the numbers that a fitted microaggregator tried, or solve for other epsilons.
 
         Parameters
         ----------
         rows : fitted PufferfishMicroaggregator or PufferfishRelease, or its certificate
-            Whose certificate says what was tried. Other epsilons need the fitted object itself,
-            as it is or from joblib: the program between its typical rows is solved anew for each.
+            The certificate lists what was tried. Other epsilons need the fitted estimator itself,
+            or a copy by joblib: the program between its typical rows is solved for each.
         over : {"n_prototypes", "epsilon"}, default="n_prototypes"
             Numbers of typical rows, or budgets from a quarter to four times that of the fit.
         ax : matplotlib Axes, default=None
-            To draw on; None makes a figure.
+            Axes to draw on; None makes a figure.
         verbose : int, default=0
-            1 shows after two seconds on standard error what is done, and how much is left.
+            1 shows progress on standard error after two seconds.
         **kwargs : dict
-            For `plot`.
+            Passed to `plot`.
 
         Returns
         -------
@@ -207,8 +207,10 @@ class PrototypesTriedDisplay(Display):
         ModuleNotFoundError
             Without matplotlib, which the extra ``plot`` brings.
         TypeError
-            If it is no certificate of typical rows, or holds no program to be solved anew: a
-            release from JSON, or a fit with known columns.
+            If it is no certificate of typical rows, or has no program to solve: a release from
+            JSON, or a fit with known columns.
+        ValueError
+            If ``over`` is something else.
         """
         check_axes(ax)
         check_choice(over, "over", ["n_prototypes", "epsilon"])
@@ -245,7 +247,7 @@ class PrototypesTriedDisplay(Display):
 
 
 def _at_budgets(rows: Any, epsilon: float) -> Iterator[tuple[float, float]]:
-    """Yield budgets around one, and the change with each."""
+    """Yield budgets around epsilon, and the change with each."""
     program = getattr(rows, "_budget_curve", None)
     if program is None:
         raise TypeError(

@@ -1,4 +1,4 @@
-"""Pictures of what people decide by: plans and audits."""
+"""Pictures of plans and audits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FIGURES = {
     "attack": "area under the ROC curve\nof the best attack found",
     "task": "score on true rows",
 }
-_WIDE = 8.0  # budgets further apart lie on a scale of powers
+_WIDE = 8.0  # ratio of budgets from which on the scale is logarithmic
 _ROOM = 1.4  # for the legend above the lines
 
 
@@ -43,11 +43,11 @@ class UtilityDisplay(Display):
     epsilons : ndarray of shape (n,)
         The budgets, ascending.
     lines : dict of str to ndarray of shape (n,)
-        The figure of the setting; of an attack also what is allowed.
+        The figure of the setting; with "attack" also the largest that is allowed.
     constant : float
-        The figure of a constant in the place of each column.
+        The figure if each column were replaced by a constant.
     figure : {"change", "rows_equal", "attack", "task"}
-        Which figure it is.
+        The figure that is shown.
 
     Examples
     --------
@@ -76,16 +76,16 @@ class UtilityDisplay(Display):
         Parameters
         ----------
         plan : Plan
-            Whose rows are measured anew at other budgets.
+            The plan; its settings are measured at other budgets.
         k : int, default=0
-            The number of the row.
+            The index of the setting in the plan.
         figure : {"change", "rows_equal", "attack", "task"}, default="change"
-            The change in standard deviations, the share of rows that stay as they are, the AUC of
-            the best attack, or the score of the task.
+            The change in standard deviations, the share of unchanged rows, the AUC of the best
+            attack, or the score of the task.
         ax : matplotlib Axes, default=None
-            To draw on; None makes a figure.
+            Axes to draw on; None makes a figure.
         **kwargs : dict
-            For `plot`.
+            Passed to `plot`.
 
         Returns
         -------
@@ -97,7 +97,7 @@ class UtilityDisplay(Display):
         ModuleNotFoundError
             Without matplotlib, which the extra ``plot`` brings.
         TypeError, ValueError
-            If it is no plan, has no task to draw, or the row was not measured.
+            If it is no plan, has no task to draw, or the setting was not measured.
         """
         check_axes(ax)
         if not isinstance(plan, Plan):
@@ -136,17 +136,17 @@ class AuditDisplay(Display):
     Parameters
     ----------
     names : list of str
-        Of the attacks: the attacker, and the pair of secrets.
+        Names of the attacks: the attacker, and the pair of secrets.
     auc, low, high : ndarray of shape (n,)
-        Of attacks on the release, and the ends of their intervals.
+        AUC of the attacks on the release, and the ends of their intervals.
     allowed : ndarray of shape (n,)
-        What the guarantee allows.
+        The largest AUC that the guarantee allows.
     control : ndarray of shape (n,)
-        What the same attack reaches on rows without noise; NaN where it was not made.
+        AUC of the same attack on the raw rows; NaN if it was not made.
     unchanged : float
-        The share of values that came out as they were, the mean over columns.
+        The share of unchanged values, the mean over columns.
     n_left_out : int
-        Attacks that are not drawn: those that reached least.
+        The number of attacks that are not drawn, those of the smallest AUC.
 
     Examples
     --------
@@ -173,18 +173,18 @@ class AuditDisplay(Display):
 
     @classmethod
     def from_audit(cls, audit: Any, *, most: int = 12, ax: Any = None, **kwargs: Any) -> Self:
-        """Take the attacks of an audit, those that reached most first.
+        """Take the attacks of an audit, those of the largest AUC first.
 
         Parameters
         ----------
         audit : Audit
-            Whose attacks are shown.
+            The audit that made the attacks.
         most : int, default=12
-            How many attacks at most.
+            The most attacks that are drawn.
         ax : matplotlib Axes, default=None
-            To draw on; None makes a figure.
+            Axes to draw on; None makes a figure.
         **kwargs : dict
-            For `plot`.
+            Passed to `plot`.
 
         Returns
         -------
@@ -232,7 +232,7 @@ class AuditDisplay(Display):
 
 
 def _reached(attacks: Sequence[Any]) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return what attacks reach, both ends of its intervals, and what is allowed."""
+    """Return the AUC of attacks, both ends of their intervals, and the largest allowed."""
     auc, low, high, allowed = (
         np.array([getattr(attack, f"auc{end}") for attack in attacks], dtype=float)
         for end in ("", "_low", "_high", "_allowed")
@@ -252,29 +252,29 @@ def _name(attack: Any) -> str:
 
 
 _KEPT = "unchanged share"
-_POINTS = [colour for colour in COLOURS if colour != WARM]  # that is what is allowed
+_POINTS = [colour for colour in COLOURS if colour != WARM]  # WARM is for what is allowed
 _FILLS = ("full", "left", "bottom", "right", "top")
 _LONGEST = 44
 
 
 @dataclass(eq=False)
 class TradeoffDisplay(Display):
-    """What attackers reach against what the rows are still good for, a point for each audit.
+    """The best attack against the utility of the released rows, a point for each audit.
 
     Parameters
     ----------
     names : list of str
-        Of the points.
+        Names of the audits.
     utility : ndarray of shape (n,)
-        What the released rows are good for; NaN where it was not measured.
+        Utility of the released rows; NaN if it was not measured.
     attack, low, high : ndarray of shape (n,)
-        What the attack that reached most reached, and the ends of its interval.
+        AUC of the best attack, and the ends of its interval.
     allowed : ndarray of shape (n,)
-        What the guarantee of the release allows.
+        The largest AUC that the guarantee allows.
     before : ndarray of shape (m, 2)
-        For each audit the utility of the rows as they are, and what attackers reach there.
+        For each audit the utility of the raw rows, and the AUC of the best attack on them.
     what : str
-        What the utility is.
+        The name of the utility.
 
     See Also
     --------
@@ -315,20 +315,20 @@ class TradeoffDisplay(Display):
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Take from each audit the attack that reached most.
+        """Take the best attack of each audit.
 
         Parameters
         ----------
         audits : Audit, list of Audit, or {name: Audit}
-            What is compared: of the same rows and task, or the utilities are not alike.
+            The audits to compare, of the same rows and task; else utilities are not comparable.
         utility : str, default=None
-            Which figure of ``Audit.utility``: ``"unchanged share"`` (the mean over columns), or
-            that of a task, such as ``"AUC on true rows"``. None for the task, where all have
-            one alike, and the share otherwise.
+            The figure of ``Audit.utility``: ``"unchanged share"`` (the mean over columns), or that
+            of a task, such as ``"AUC on true rows"``. None takes the task, if all audits have the
+            same, and the share otherwise.
         ax : matplotlib Axes, default=None
-            To draw on; None makes a figure.
+            Axes to draw on; None makes a figure.
         **kwargs : dict
-            For `plot`.
+            Passed to `plot`.
 
         Returns
         -------
@@ -340,7 +340,7 @@ class TradeoffDisplay(Display):
         ModuleNotFoundError
             Without matplotlib, which the extra ``plot`` brings.
         TypeError, ValueError
-            If these are no audits, or have no such figure.
+            If these are no audits, there is none, or they have no such figure.
         """
         check_axes(ax)
         named = _named(audits)
@@ -348,7 +348,7 @@ class TradeoffDisplay(Display):
         of = list(named.values())
         best = [max(each.attacks, key=lambda attack: attack.auc) for each in of]
         after = np.array([_kept(each, what, "after") for each in of], dtype=float)
-        before = np.array([_as_they_are(each, what) for each in of], dtype=float)
+        before = np.array([_of_raw_rows(each, what) for each in of], dtype=float)
         display = cls(list(named), after, *_reached(best), before, what)
         return display.plot(ax=ax, **kwargs)
 
@@ -374,7 +374,7 @@ class TradeoffDisplay(Display):
         ax.errorbar(*place, yerr=np.abs(reach), **{**marks, **look, **options})
 
     def _allowed(self, ax: Any) -> None:
-        """Draw what is allowed: a line if it is the same for all, and a mark at each otherwise."""
+        """Draw what is allowed: a line if it is the same for all, a mark for each otherwise."""
         if len(np.unique(self.allowed)) == 1:
             ax.axhline(self.allowed[0], color=WARM, linestyle="--", label="allowed at most")
             return
@@ -398,7 +398,7 @@ def _named(audits: Any) -> dict[str, Audit]:
 
 
 def _numbered(audits: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield audits under their own names, or the numbers of those that have none."""
+    """Yield audits under their own names, or numbered ones."""
     taken: set[str] = set()
     for k, audit in enumerate(audits, start=1):
         name = getattr(audit, "name", "") or ("release" if len(audits) == 1 else f"release {k}")
@@ -408,7 +408,7 @@ def _numbered(audits: Sequence[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _figure(audits: Mapping[str, Audit], utility: str | None) -> str:
-    """Return which figure of utility all audits have."""
+    """Return the figure of utility, which all audits have."""
     known = [{s.what for s in audit.survived} for audit in audits.values()]
     shared = sorted(set.intersection(*known))
     tasks = [what for what in shared if what.endswith("on true rows")]
@@ -423,12 +423,12 @@ def _figure(audits: Mapping[str, Audit], utility: str | None) -> str:
 
 
 def _kept(of: Any, what: str, when: str) -> float:
-    """Return a figure of what survived, before or after: the mean over columns."""
+    """Return a figure of utility, before or after: the mean over columns."""
     values = [getattr(figure, when) for figure in of.survived if figure.what == what]
     known = [value for value in values if not math.isnan(value)]
     return float(np.mean(known)) if known else math.nan
 
 
-def _as_they_are(audit: Audit, what: str) -> tuple[float, float]:
+def _of_raw_rows(audit: Audit, what: str) -> tuple[float, float]:
     reached = max((attack.auc for attack in audit.control), default=math.nan)
     return _kept(audit, what, "before"), reached
