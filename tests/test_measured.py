@@ -119,6 +119,9 @@ def test_equal_rows_are_counted_missing_values_among_them():
 def test_parts_of_a_table_come_together_in_its_order_and_types():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"x": np.arange(9), "y": np.arange(9) / 2, "w": list("abcdefghi")})
+    table = table.assign(
+        small=np.arange(9, dtype=np.int8), gaps=pd.array([1, None] * 4 + [3], "Int64")
+    )
     parts = [np.sort(part) for part in np.array_split(rng.permutation(9), 3)]
     frames = [table.iloc[part] for part in parts]
     pd.testing.assert_frame_equal(together(frames, parts), table)
