@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_puffer._microaggregator import coordinates
-from sklearn_puffer._microaggregator.coordinates import Coordinates, sample_rows
+from sklearn_puffer._microaggregator.coordinates import Coordinates, NumberAxis, sample_rows
 from sklearn_puffer._microaggregator.prototypes import MeanDistances, Prototypes
 from sklearn_puffer._microaggregator.release import read, written
 from sklearn_puffer._tables import array_table, first_values, frame_table
@@ -540,3 +540,15 @@ def test_categories_that_json_does_not_hold_are_refused_with_a_way_out():
     _, prototypes = learnt(X)
     with pytest.raises(ValueError, match=r"column 'span' has the value .* astype\(str\)"):
         written(prototypes)
+
+
+@pytest.mark.parametrize("factor", [0.1, 1.0, 1.9, 2.0, 3.0, 1024.0])
+@pytest.mark.parametrize("other", [0.5, 1.5])
+def test_coordinates_are_multiples_of_a_power_of_two_by_the_largest_factor(factor, other):
+    axes = (
+        NumberAxis("x", "float", 0.0, 1.0, factor, False),
+        NumberAxis("y", "float", 0.0, 1.0, other, False),
+    )
+    step, largest = Coordinates(axes).step, max(factor, other, 1.0)
+    assert np.frexp(step)[0] == 0.5
+    assert 2**18 <= largest / step < 2**19
