@@ -85,6 +85,8 @@ def test_numbers_change_in_standard_deviations_and_words_by_shares():
     ]
     assert changes(BEFORE, BEFORE.assign(same=9), ["same"])[0] == 0.0
     assert changes(BEFORE, BEFORE, list(BEFORE))[0] == 0.0
+    two = pd.DataFrame({"x": list("mfmf")})
+    assert changes(two, two.assign(x=list("mmmf")), ["x"])[0] == 0.25
     words = BEFORE.assign(age=["x", "20", "30", "40"])
     assert changes(BEFORE, words, ["age"])[0] == 1.0  # numbers that became words are others
     gone = BEFORE.assign(age=[None, None, None, None])
