@@ -30,7 +30,7 @@ TESTS = {
     "_losses.divergences": f"ends_in_order {LOSSES} boxes coarse_losses category_kernel",
     "_losses.line": f"ends_in_order {LOSSES} mixture_distributions gaussian_student",
     "_losses.quadrature": f"ends_in_order mixture_distributions {LOSSES} gaussian_student",
-    "_losses.laplace_pair": f"ends_in_order {LOSSES} known_values category_kernel",
+    "_losses.laplace_pair": f"convolutions ends_in_order {LOSSES} known_values category_kernel",
     "_losses.mixtures": (
         "ends_in_order new_family mixture_distributions gaussian_student exact_losses"
     ),
@@ -41,7 +41,7 @@ TESTS = {
         "calibration accounting exact_losses known_values category_kernel progress"
     ),
     "_losses.discrete_distributions": f"{LOSSES} calibration known_values",
-    "_losses.convolution": f"known_values accounting {LOSSES} category_sets category_kernel",
+    "_losses.convolution": f"convolutions known_values accounting {LOSSES} category_sets category_kernel",
     "_losses.boxes": "box_bounds boxes coarse_losses weaker_guarantees mixed_planes exact_losses",
     "_losses.pair_losses": (
         "calibration coarse_losses category_kernel known_values "
