@@ -41,7 +41,9 @@ TESTS = {
         "calibration accounting exact_losses known_values category_kernel progress"
     ),
     "_losses.discrete_distributions": f"{LOSSES} calibration known_values",
-    "_losses.convolution": f"convolutions known_values accounting {LOSSES} category_sets category_kernel",
+    "_losses.convolution": (
+        f"convolutions known_values accounting {LOSSES} category_sets category_kernel"
+    ),
     "_losses.boxes": "box_bounds boxes coarse_losses weaker_guarantees mixed_planes exact_losses",
     "_losses.pair_losses": (
         "calibration coarse_losses category_kernel known_values "
