@@ -25,7 +25,7 @@ PYTEST = f"{sys.executable} -m pytest -q -x -p no:xdist -p no:cacheprovider -m '
 TIMEOUT = 300.0  # seconds; a loop without end counts as noticed
 
 # The tests that concern each module, the quickest first: the first that fails ends the run.
-LOSSES = "line_pairs composition exact_losses"
+LOSSES = "line_pairs quadrature composition exact_losses"
 TESTS = {
     "_losses.divergences": f"ends_in_order {LOSSES} boxes coarse_losses category_kernel",
     "_losses.line": f"ends_in_order {LOSSES} mixture_distributions gaussian_student",
