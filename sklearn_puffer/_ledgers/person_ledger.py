@@ -464,15 +464,17 @@ class PersonLedger(Account[About]):
         draw = _noted(used)
         with listening(check_verbose(used.verbose), "release"):
             released, noted = draw(X, row_id, self._key_now(), **options)
-            call = Call(dataset, int(release), note, scales_of(used.certificate_))
+            named = dataset, int(release), note
             try:
-                withheld = self._spend(noted, call, exhausted)
+                withheld = self._spend(noted, scales_of(used.certificate_), named, exhausted)
             except BaseException:
                 del released, noted  # tracebacks hold the variables of this frame
                 raise
         return taken_rows(released, ~withheld) if withheld.any() else released
 
-    def _spend(self, noted: Any, call: Call, exhausted: str) -> Any:
+    def _spend(
+        self, noted: Any, scales: Mapping[Axis, float], named: tuple[str, int, str], exhausted: str
+    ) -> Any:
         """Put the release of these rows on record, and return which may not be released."""
 
         def record(sheet: Sheet) -> Any:
@@ -480,13 +482,13 @@ class PersonLedger(Account[About]):
             kind = "string" if noted.is_text else "integer"
             _check_kind(book.about, kind, "row_id")
             book.about = replace(book.about, ids=kind)
-            number = book.kind(call.scales)
+            number = book.kind(scales)
             verdict = book.judged(noted, number)
             if (exhausted == "raise" or noted.together) and verdict.withheld.any():
                 raise OverspentError(_overspent(verdict, book.about, noted.together))
             if verdict.new.any():
                 book.put(noted, verdict, number)
-            book.write(call, number, verdict)
+            book.write(named, number, verdict)
             return verdict.withheld
 
         return self._change(record)

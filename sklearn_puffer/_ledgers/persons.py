@@ -80,10 +80,10 @@ class Call:
     release: int
     note: str
     scales: Mapping[Axis, float]
-    rows: int = 0
-    new: int = 0
-    repeated: int = 0
-    withheld: int = 0
+    rows: int
+    new: int
+    repeated: int
+    withheld: int
 
 
 _OF_PERSONS = ("changes", "salt", "check", "ids")
@@ -262,11 +262,11 @@ class Book:
                 self._sheet.put(part, known.persons[first:last].tobytes(), draws.tobytes())
                 done(last - first)
 
-    def write(self, call: Call, kind: int, verdict: Verdict) -> None:
-        """Put a call on record, and write the head, after the persons."""
+    def write(self, named: tuple[str, int, str], kind: int, verdict: Verdict) -> None:
+        """Put a call on record by its dataset, release and note; write the head, after persons."""
         masks = verdict.new, verdict.repeated, verdict.withheld
         numbers = len(verdict.new), *(int(mask.sum()) for mask in masks)
-        self._sheet.append([call.dataset, call.release, call.note, kind, *numbers])
+        self._sheet.append([*named, kind, *numbers])
         histories = list(zip(self.histories, self._sizes, strict=True))
         self._sheet.write(record_of(self.about, self.kinds, histories))
 
