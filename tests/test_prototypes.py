@@ -12,10 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_puffer._microaggregator import coordinates
-from sklearn_puffer._microaggregator.coordinates import Coordinates, NumberAxis, sample_rows
+from sklearn_puffer._microaggregator.coordinates import (
+    Coordinates,
+    LevelAxis,
+    NumberAxis,
+    sample_rows,
+)
 from sklearn_puffer._microaggregator.prototypes import MeanDistances, Prototypes
 from sklearn_puffer._microaggregator.release import read, written
-from sklearn_puffer._tables import array_table, first_values, frame_table
+from sklearn_puffer._tables import Values, array_table, first_values, frame_table
 
 MIN_SIZE = 5
 
@@ -552,3 +557,14 @@ def test_coordinates_are_multiples_of_a_power_of_two_by_the_largest_factor(facto
     step, largest = Coordinates(axes).step, max(factor, other, 1.0)
     assert np.frexp(step)[0] == 0.5
     assert 2**18 <= largest / step < 2**19
+
+
+@pytest.mark.parametrize(("unit", "was"), [(None, "numbers"), ("datetime64[D]", "dates or dura")])
+@pytest.mark.parametrize("kind", ["boolean", "category"])
+def test_another_kind_of_column_than_fit_has_seen_is_refused_with_both(unit, was, kind):
+    axis = NumberAxis("x", "integer", 0.0, 1.0, 1.0, False, unit)
+    levels = ("a", "b") if kind == "category" else None
+    with pytest.raises(TypeError, match=rf"'x' .*{was}"):
+        axis.fitted(Values(kind, np.array([1, 0]), levels=levels))
+    with pytest.raises(TypeError, match=r"'x' .*booleans"):
+        LevelAxis("x", "boolean", 1.0, (False, True), ()).fitted(Values("float", np.array([0.5])))
