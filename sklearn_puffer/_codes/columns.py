@@ -1,7 +1,7 @@
 """Public columns as codes: the index of a value among the atoms or the bins of its column.
 
-Readers find the codes of a table block by block. A value that `fit` has not seen is refused or
-moved, as the rule for such values says.
+Readers find the codes of a table block by block. A value that `fit` has not seen is refused, or
+replaced, by the parameter ``unknown``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sklearn_puffer._tables import (
 from sklearn_puffer._words import plain, quoted
 
 NEAREST = 'pass unknown="nearest" (to set_params after fit, as --unknown to puffer release)'
-"""How to release values that `fit` has not seen without another fit."""
+"""The way to release values that `fit` has not seen without another fit."""
 
 _MOST_SHOWN = 100
 
@@ -42,7 +42,7 @@ Unknown = Literal["error", "nearest"] | Other
 
 
 def rule_of(unknown: Any, name: Name, kind: Kind) -> Unknown:
-    """Return what an estimator's ``unknown`` means for a column.
+    """Return the rule for unseen values of a column, by an estimator's ``unknown``.
 
     Raises
     ------
@@ -75,12 +75,12 @@ def rule_of(unknown: Any, name: Name, kind: Kind) -> Unknown:
 def with_other(
     name: Name, levels: tuple[Any, ...], other: Other, *, listed: bool
 ) -> tuple[Any, ...]:
-    """Return the levels of a column, with the one that replaces unseen values at the end.
+    """Return the levels of a column, and the level that replaces unseen values.
 
     Raises
     ------
     ValueError
-        If the level is none of those listed in ``categories``, or of another kind than the others.
+        If ``categories`` does not list the level, or it is of another kind than the others.
     """
     value = other.value
     if value in levels:
@@ -102,7 +102,7 @@ def with_other(
 def unseen_message(
     name: Name, values: Sequence[Any], counts: Sequence[int], *, numeric: bool
 ) -> str:
-    """Return the error about values that were not seen in `fit`, all of them with their counts."""
+    """Return the error about values that were not seen in `fit`, with their counts."""
     it = "it" if len(values) == 1 else "them"
     ways = (
         f"move {it} to the nearest known value; or fit again with n_bins to bin the column"
@@ -132,30 +132,30 @@ class Column:
     Attributes
     ----------
     name, kind
-        Its label, and what its values are.
+        Its label, and the kind of its values.
     atoms : ndarray of shape (n,)
-        The values that noise is added to, ascending: the numbers themselves, bin representatives,
-        or the codes 0..n-1 of a boolean or categorical column.
+        The values that noise is added to, ascending: numbers, medians of bins, or the codes 0..n-1
+        of a boolean or categorical column.
     levels : tuple or None
         The label of each code of a categorical column; None stands for missing.
     edges : ndarray of shape (n - 1,) or None
-        Upper ends of all bins but the last, where the column is binned.
+        Upper ends of all bins but the last, if the column is binned.
     merged : bool
-        Whether some bin holds more than one value; otherwise the values stay as they are.
+        Whether some bin holds more than one value.
     missing_code : int or None
-        The code that stands for missing, where missing is a value of its own.
+        The code of missing values, if they are a category.
     spread : float or None
         Standard deviation of a binned column before it was binned.
     known : ndarray of bool of shape (n,)
-        Which atoms may be released: seen in `fit`, or declared by the caller.
+        Which atoms may be released: those seen in `fit`, or declared.
     ordered : bool
         Whether the order of the levels is declared, by ``categories=`` or by the column's type;
-        elsewhere it is that of the alphabet.
+        else it is alphabetical.
     free : bool
         Whether any number may be released, seen in `fit` or not: its priors are continuous.
     raw : tuple of ndarray, or None
-        While it is learnt: the distinct numbers of a binned column, or of very many the middles of
-        runs, and how often each occurs.
+        In `fit`: the distinct numbers of a binned column, or the middles of runs of very many, and
+        their counts.
     """
 
     name: Name
@@ -173,16 +173,16 @@ class Column:
 
     @property
     def unit(self) -> str | None:
-        """The unit that values are whole numbers of; None for numbers that are no times."""
+        """The unit of dates, times or durations; None for other columns."""
         return None
 
     def of_times(self, unit: str | None) -> Column:
-        """Return the column as one of dates, times or durations, where there is a unit."""
+        """Return the column as one of dates, times or durations, if there is a unit."""
         return self if unit is None else TimeColumn(**vars(self), unit=unit)
 
     @property
     def unordered(self) -> bool:
-        """Whether codes are names alone: booleans, and categories without a declared order."""
+        """Whether codes have no order: booleans, and categories without a declared order."""
         return self.kind == "boolean" or (self.kind == "category" and not self.ordered)
 
     @property
@@ -191,12 +191,12 @@ class Column:
         return self.kind != "float"
 
     def placed(self, values: FloatArray) -> FloatArray:
-        """Return what is released, before the noise, for values that a given prior knows.
+        """Return the values that noise is added to, for the atoms of a given prior.
 
         Raises
         ------
         ValueError
-            If the column is boolean or categorical, and they are not among its codes.
+            If the column is boolean or categorical, and an atom is no code.
         """
         if self.edges is not None:
             return self.atoms[np.searchsorted(self.edges, values, side="left")]
@@ -211,19 +211,19 @@ class Column:
         return values
 
     def codes_of_ascending(self, values: FloatArray) -> Array:
-        """Return the codes of ascending values of the column: of their atoms, or of their bins."""
+        """Return the codes of ascending values: of atoms, or of bins."""
         if self.edges is None:
             return np.searchsorted(self.atoms, values)
         return np.repeat(np.arange(len(self.edges) + 1), self.runs_of_ascending(values))
 
     def runs_of_ascending(self, values: FloatArray) -> Array:
-        """Return how many of some ascending values lie in each bin."""
+        """Return how many of the ascending values lie in each bin."""
         assert self.edges is not None
         ends = np.searchsorted(values, self.edges, side="right")
         return np.diff(ends, prepend=0, append=len(values))
 
     def value_of(self, code: int) -> Any:
-        """Return the value that a code stands for."""
+        """Return the value of a code."""
         if self.levels is not None:
             return self.levels[code]
         if self.kind == "boolean":
@@ -231,7 +231,7 @@ class Column:
         return int(self.atoms[code]) if self.kind == "integer" else float(self.atoms[code])
 
     def extended(self, values: FloatArray) -> Column:
-        """Return the column with those placed values among its atoms, all of which may occur."""
+        """Return the column with further atoms, which may be released."""
         atoms = np.union1d(self.atoms, values)
         releasable = np.isin(atoms, self.atoms[self.known]) | np.isin(atoms, values)
         code = None if self.missing_code is None else len(atoms) - 1  # the last one, as before
@@ -263,13 +263,13 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class TimeColumn(Column):
-    """A column of dates, times or durations; a kind of its own, so that fingerprints tell them."""
+    """A column of dates, times or durations; a class of its own, so that fingerprints differ."""
 
     unit: str = "datetime64[D]"
 
 
 def check_same_kind(column: Column, values: Values) -> None:
-    """Refuse categories where numbers were fitted, numbers where times were, and the reverse."""
+    """Refuse a column of another kind than in `fit`."""
     timed = column.unit is not None
     if timed != (values.unit is not None) and len(values) > values.n_missing:
         held, holds = ("dates or durations", "numbers")[:: 1 if timed else -1]
@@ -286,18 +286,18 @@ def check_same_kind(column: Column, values: Values) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """The codes of values in the alphabet of a fitted column; nothing is refused.
+    """The codes of values in the alphabet of a fitted column; none is refused.
 
     Attributes
     ----------
     codes : ndarray of intp of shape (n,)
-        The code of each value; of one that `fit` has not seen the nearest one, or 0 of a category.
+        The code of each value; of an unseen number the nearest, of an unseen category 0.
     strange, gone : ndarray of bool of shape (n,)
-        Which values `fit` has not seen, and which are missing and no value.
+        Which values `fit` has not seen, and which are missing without a code.
     data : ndarray of shape (n,)
-        The values, by which strange ones are told apart.
+        The values.
     counts : ndarray of int of shape (n,), or None
-        How many rows hold each.
+        The rows of each value.
     """
 
     codes: Array
@@ -308,7 +308,7 @@ class Placed:
 
 
 def placed_in(column: Column, values: Values) -> Placed:
-    """Return the codes of values in the alphabet of a column; in free columns they are 0.
+    """Return the codes of values in the alphabet of a column; 0 in free columns.
 
     Raises
     ------
@@ -362,7 +362,7 @@ BLOCK_ROWS = 1 << 15
 
 
 def row_blocks(n_rows: int) -> Iterator[slice]:
-    """Yield the rows of a table in blocks of `BLOCK_ROWS`."""
+    """Yield slices of `BLOCK_ROWS` rows."""
     for start in range(0, n_rows, BLOCK_ROWS):
         yield slice(start, min(start + BLOCK_ROWS, n_rows))
 
@@ -370,12 +370,12 @@ def row_blocks(n_rows: int) -> Iterator[slice]:
 def column_reader(
     column: Column, values: Values, unknown: Unknown = "error", missing: Missing = "error"
 ) -> Reader:
-    """Return the reader of a table's column under this alphabet.
+    """Return the reader of a table's column.
 
     Raises
     ------
     TypeError, ValueError
-        If the column holds another kind of values, or missing ones it has no place for.
+        If the column holds another kind of values, or missing ones without a code.
     """
     values = values.as_levels() if column.kind == "category" else values.of_kind(column.kind)
     values.check_missing(column.name, missing)
@@ -390,7 +390,7 @@ def column_reader(
 
 
 def _with_new_level(column: Column, values: Values) -> Values:
-    """Return values with missing as a category, unseen in `fit`; refuse booleans."""
+    """Return values with missing as an unseen category; refuse booleans."""
     if values.levels is None:
         raise ValueError(
             f"column {column.name!r} has {values.n_missing} missing value(s) (NaN), and had none "
@@ -414,9 +414,9 @@ class Reader(ABC):
         """Write the code of each value of ``rows`` into ``out`` (intp)."""
 
     def whole_numbers(self, rows: slice, scratch: IntArray) -> IntArray | None:
-        """Return the values of ``rows`` as integers, if they are among atoms without a gap.
+        """Return the values of ``rows`` as integers, if the atoms are consecutive, else None.
 
-        Else None. The array is ``scratch`` or a part of the table: do not write to it.
+        The array is ``scratch`` or a part of the table: do not write to it.
         """
         return None
 
@@ -426,7 +426,7 @@ class Reader(ABC):
         return self.values.missing is not None and self.column.missing_code is None
 
     def check(self) -> None:
-        """Refuse the whole column at once, naming all that is wrong with it."""
+        """Refuse the whole column, with all its faults."""
         if self.values.kind == "float":
             check_finite(self.data(slice(None)), self.column.name)
 
@@ -435,7 +435,7 @@ class Reader(ABC):
         return None if self.values.missing is None else self.values.missing[rows]
 
     def data(self, rows: slice) -> Array:
-        """Return the values of ``rows``, with an atom standing in for what is missing."""
+        """Return the values of ``rows``, with an atom for missing ones."""
         block = self.values.data[rows]
         gone = self.missing(rows)
         code = self.column.missing_code
@@ -481,12 +481,12 @@ class _NumberReader(Reader):
         )
 
 
-# kept for each fitted column: a row that is released by itself would wait for them
+# cached for each fitted column, for releases of single rows
 _made: WeakKeyDictionary[Column, Any] = WeakKeyDictionary()
 
 
 def _table_of(column: Column) -> Any:
-    """Return the Edges of a column that has bins, and the Lookup of another one."""
+    """Return the `Edges` of a binned column, the `Lookup` of another one."""
     if column not in _made:
         _made[column] = Lookup(column.atoms) if column.edges is None else Edges(column.edges)
     return _made[column].of_own()
@@ -517,10 +517,9 @@ class _LevelReader(Reader):
 
 
 def _level_codes(column: Column, values: Values, unknown: Unknown) -> tuple[Array, int]:
-    """Return the fitted code of each level of ``values``, with that of missing at the end.
+    """Return the code of each level of ``values`` and of missing, and the rows of unseen levels.
 
-    A level that `fit` has not seen has the code of the level that stands for it, or an arbitrary
-    one. Then comes the number of rows that hold such a level.
+    An unseen level has the code of the level that replaces it, or an arbitrary one.
     """
     assert column.levels is not None
     assert values.levels is not None

@@ -1,7 +1,7 @@
-"""Contingency counts of secrets against public columns, streamed in blocks of rows.
+"""Contingency counts of secrets against public columns, in one pass over blocks of rows.
 
-While a table of counts stays within its limit, memory beside the codes does not grow with the rows.
-Beyond, the distinct rows are found by sorting. So are the distinct values of a column.
+A table of counts below a limit is dense, and memory does not grow with the rows; above it, the
+distinct rows are found by sorting. So are the distinct values of a column.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _MOST_STREAMED_ATOMS = 1 << 12
 
 
 def distinct(values: Values, weights: Array | None = None) -> tuple[FloatArray, Array]:
-    """Return the ascending distinct numbers of a column and how often each occurs.
+    """Return the ascending distinct numbers of a column, and their counts.
 
-    Memory does not grow with the rows while the numbers are few; one sort does where they are many.
+    Memory does not grow with the rows if few numbers are distinct; many are sorted.
     """
     data = values.present
     kept = weights if weights is None or values.missing is None else weights[~values.missing]
@@ -36,13 +36,13 @@ def distinct(values: Values, weights: Array | None = None) -> tuple[FloatArray, 
 
 
 def distinct_numbers(data: Array) -> FloatArray:
-    """Return the ascending distinct numbers; while they are few, memory is that of a block."""
+    """Return the ascending distinct numbers; see `distinct`."""
     few = _few_numbers(data)
     return _sorted_tally(data, None)[0] if few is None else few
 
 
 def _few_numbers(data: Array) -> FloatArray | None:
-    """Return the ascending distinct numbers, or None where they are many."""
+    """Return the ascending distinct numbers, None if they are many."""
     atoms = np.unique(np.asarray(data[:BLOCK_ROWS], dtype=float))
     codes = np.empty(BLOCK_ROWS, dtype=np.intp)
     lookup = Lookup(atoms) if atoms.size and np.isfinite(atoms).all() else None
@@ -57,7 +57,7 @@ def _few_numbers(data: Array) -> FloatArray | None:
 
 
 def _sorted_tally(data: Array, weights: Array | None) -> tuple[FloatArray, Array]:
-    """Return the ascending distinct numbers, NaN once and last, and how often each occurs."""
+    """Return the ascending distinct numbers, NaN once and last, and their counts."""
     numbers = data.astype(np.float64)
     numbers += 0.0  # -0.0 is 0.0
     order = None if weights is None else np.argsort(numbers)
@@ -88,7 +88,7 @@ class CodeSource(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class CodeArray:
-    """Codes that lie in memory already, of any integer type."""
+    """Codes in memory, of any integer type."""
 
     data: Array
 
@@ -106,13 +106,13 @@ class NumberCodes:
 
     def codes(self, rows: slice, out: Array) -> None:
         """Write the codes of ``rows`` into ``out``."""
-        if not self.lookup.find(self.data[rows], out):  # of a type that rounds
+        if not self.lookup.find(self.data[rows], out):  # a type that floats do not hold
             out[:] = np.searchsorted(self.lookup.atoms, self.data[rows])
 
 
 @dataclass(frozen=True, eq=False)
 class Coded:
-    """A column of codes and the size of its alphabet."""
+    """A column of codes, and the size of its alphabet."""
 
     source: CodeSource
     size: int
@@ -135,7 +135,7 @@ def tally(coded: Coded, n_rows: int, weights: Array | None = None) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class CountedRows:
-    """The distinct rows of codes that occur with one secret, and how often.
+    """The distinct rows of codes that occur with one secret, and their counts.
 
     Attributes
     ----------
@@ -165,7 +165,7 @@ def count(
     columns : sequence of Coded
         The public columns.
     groups : sequence of sequences of int
-        Positions of the columns that are counted together.
+        Indices of the columns that are counted jointly.
     n_rows : int
     weights : ndarray of int of shape (n_rows,), optional
 
@@ -208,7 +208,7 @@ def _fill(
     n_rows: int,
     weights: Array | None,
 ) -> None:
-    """Count into the dense tables of each secret and group, all in one pass over the data."""
+    """Count into the dense tables of each secret and group, in one pass over the data."""
     coded = [*columns, *secrets]
     codes = np.empty((len(coded), BLOCK_ROWS), dtype=np.intp)
     scratch = np.empty(BLOCK_ROWS, dtype=np.intp)

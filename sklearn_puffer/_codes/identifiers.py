@@ -25,20 +25,20 @@ def check_no_identifier(
 ) -> None:
     """Refuse to release a column that looks like an identifier of the rows.
 
-    Text and categories whose values hardly repeat are refused in any case, whole numbers that
-    nearly all differ, and dates, unless they are ``named``, measured numbers and durations never.
-    Missing values count as no rows.
+    Text and categories whose values hardly repeat are always refused. Whole numbers that nearly all
+    differ, and dates, are refused unless they are ``named``. Floats with fractions and durations
+    never are. Missing values do not count.
 
     Parameters
     ----------
     name : str or int
     values : Values
     weights : ndarray of int of shape (n,), or None
-        How often each value counts, where it is not once or as often as ``values.counts`` says.
+        The count of each value; None takes ``values.counts``, or 1.
     named : bool
-        Whether the caller asks for this very column.
+        Whether ``public=`` names the column.
     ids : bool, default=False
-        Whether a column may stay with its row, by ``ids=``.
+        Whether the estimator has ``ids=``.
 
     Raises
     ------
@@ -91,14 +91,14 @@ def _written_as(values: Values) -> str:
 
 
 def way_of_text(values: Values) -> str:
-    """Return what to do with text that hardly repeats."""
+    """Return the way out for text that hardly repeats."""
     return _WAYS.get(_written_as(values), "leave it out of X or of public=, or merge its values")
 
 
 def identifier_kind(values: Values, weights: Array | None = None) -> str:
-    """Return "text", "number" or "date" if a column may identify rows, and an empty text if not.
+    """Return "text", "number" or "date" if a column may identify rows, else "".
 
-    Dates are one whether they repeat or not: others know them from elsewhere.
+    Dates are identifiers even if they repeat, as others may know them.
 
     >>> identifier_kind(Values("integer", np.arange(1000)))
     'number'
@@ -130,7 +130,7 @@ def _are_dates(values: Values) -> bool:
 
 
 def _may_be_key(numbers: Array, counts: Array | None) -> bool:
-    """Return whether numbers are whole, and their range has room for so many different ones."""
+    """Return whether numbers are whole, in a range that lets nearly all of them differ."""
     if len(numbers) < _LEAST_KEYS or not _are_whole(numbers[:_LEAST_KEYS]):
         return False
     low, high = float(numbers.min()), float(numbers.max())
@@ -139,12 +139,12 @@ def _may_be_key(numbers: Array, counts: Array | None) -> bool:
 
 
 def _are_whole(numbers: Array) -> bool:
-    with np.errstate(invalid="ignore"):  # infinite ones are none, and refused by others
+    with np.errstate(invalid="ignore"):  # infinite ones are not whole, and refused elsewhere
         return bool((np.remainder(numbers, 1) == 0).all())
 
 
 def _n_different(values: Values, weights: Array | None) -> tuple[int, int]:
-    """Return how many values differ, and how many rows have one."""
+    """Return the number of distinct values, and of rows that have one."""
     data = values.present
     weights = values.counts if weights is None else weights
     if weights is not None and values.missing is not None:

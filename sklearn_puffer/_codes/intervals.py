@@ -1,4 +1,4 @@
-"""Numbers in intervals, as secrets are read in bins."""
+"""Secrets that are numbers in intervals (bins)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Cuts = tuple[float, ...]
 
 
 def bins_of(sensitive: Any, names: Sequence[Name]) -> dict[Name, Any]:
-    """Return the bins or edges that ``sensitive={column: bins}`` gives to columns.
+    """Return the bins or edges of columns, by ``sensitive={column: bins}``.
 
     >>> bins_of({"score": 5, "race": None}, ["score", "race"])
     {'score': 5}
@@ -42,7 +42,7 @@ def bins_of(sensitive: Any, names: Sequence[Name]) -> dict[Name, Any]:
 
 
 def _checked_bins(key: Any, bins: Any) -> int | Cuts:
-    """Return a number of bins, or ascending edges, as they are given."""
+    """Check a number of bins, or ascending edges."""
     if isinstance(bins, Integral) and not isinstance(bins, bool):
         if not 2 <= int(bins) <= MOST_SECRETS:
             raise ValueError(
@@ -69,7 +69,7 @@ def _checked_bins(key: Any, bins: Any) -> int | Cuts:
 
 
 def edges_of(name: Name, values: Values, bins: int | Cuts, weights: Array | None) -> Cuts:
-    """Return the edges between the intervals of a secret: those given, or quantiles of its rows.
+    """Return the edges between the intervals of a secret: those given, or quantiles.
 
     Raises
     ------
@@ -135,9 +135,9 @@ _ELSEWHERE = "in no interval of fit"
 
 
 def in_intervals_of(labels: Iterable[Any], values: Values) -> Values:
-    """Return numbers as the names of intervals, where fitted secrets are such names.
+    """Return numbers as the names of intervals, if the fitted secrets are such names.
 
-    Others are returned as they are.
+    Other values are returned unchanged.
 
     >>> found = in_intervals_of(["(-inf, 10]", "(20, inf)"], Values("float", np.array([3.0, 15.0])))
     >>> [found.levels[code] for code in found.data]

@@ -1,4 +1,4 @@
-"""Where values lie among sorted atoms or between the edges of bins, in a few steps each."""
+"""Codes of values among sorted atoms, or between the edges of bins."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from sklearn_puffer._base import LARGEST_INTEGER, Array, FloatArray
 
 _MOST_BINS = 1 << 16
 _MOST_CROWDED = 4
-_FEW = 8  # values beside an edge, of as many, from which on all are held against one
-_FARTHEST = 1e300  # from here on differences of atoms may be no floats
+_FEW = 8  # if more than 1 / _FEW of the values have an edge in their cell, all are compared
+_FARTHEST = 1e300  # beyond, differences of atoms may overflow
 
 
 class Lookup:
     """Codes of numbers among ascending atoms.
 
-    A multiplication sends every number into one of many equal bins, and a table tells the first
-    atom of each bin; a few comparisons pass over the others of a crowded bin. Where some bin is
-    too crowded for that, a binary search does. Where the atoms are all whole numbers between two
-    ends, integers need neither: a code is the distance from the first.
+    A multiplication maps every number to one of many equal bins, and a table has the first atom of
+    each bin; a few comparisons skip the others of its bin. If some bin has too many atoms, it is a
+    binary search. If the atoms are consecutive whole numbers, the code of an integer is its
+    distance from the first.
 
     >>> lookup = Lookup(np.array([0.0, 0.5, 2.0]))
     >>> codes = np.empty(2, dtype=np.intp)
@@ -37,13 +37,13 @@ class Lookup:
         self._scratch = np.empty((2, 0))
 
     def of_own(self) -> Lookup:
-        """Return the same lookup with scratch memory of its own."""
+        """Return a copy with scratch memory of its own."""
         lookup = copy.copy(self)
         lookup._scratch = np.empty((2, 0))
         return lookup
 
     def find(self, block: Array, codes: Array) -> bool:
-        """Write the code of every value; return False where a value is none of the atoms."""
+        """Write the code of every value; return False if some value is no atom."""
         if self.gapless and block.dtype.kind in "iu":
             return self._count_from_first(block, codes)
         if self._scratch.shape[1] < len(block):
@@ -61,10 +61,10 @@ class Lookup:
             np.take(self.atoms, codes, out=scratch, mode="clip")
             codes += scratch < values
         np.take(self.atoms, codes, out=scratch, mode="clip")
-        return bool((scratch == values).all())  # so a wrong guess, NaN too, is never taken
+        return bool((scratch == values).all())  # wrong guesses and NaN are found here
 
     def whole_numbers(self, block: Array, scratch: Array) -> Array | None:
-        """Return integers as those of 64 bits, if all are atoms, between which there are no gaps.
+        """Return integers as int64, if all are atoms, and atoms are consecutive.
 
         >>> lookup, scratch = Lookup(np.array([3.0, 4.0])), np.empty(2, dtype=np.int64)
         >>> lookup.whole_numbers(np.array([4, 3]), scratch)
@@ -84,7 +84,7 @@ class Lookup:
         return first <= int(integers.min()) and int(integers.max()) <= last
 
     def _count_from_first(self, block: Array, codes: Array) -> bool:
-        """Write how far each integer lies from the first atom; return False if one lies outside."""
+        """Write the distance of each integer from the first atom; False if one is no atom."""
         integers = block
         fits = block.dtype.kind == "i" or block.dtype.itemsize < codes.itemsize
         if fits and not block.flags.c_contiguous:
@@ -102,7 +102,7 @@ class Lookup:
         return True
 
     def _guess(self, values: FloatArray, factor: float, codes: Array, scratch: FloatArray) -> None:
-        """Write the first atom of each value's bin; anything for what lies outside all bins."""
+        """Write the first atom of each value's bin; values outside all bins get any code."""
         with np.errstate(invalid="ignore", over="ignore"):
             np.subtract(values, self.low, out=scratch)
             scratch *= factor
@@ -114,9 +114,9 @@ class Lookup:
 class Edges:
     r"""Codes of numbers between ascending edges: how many edges lie below each.
 
-    A rounded multiplication, which keeps the order of numbers, sends each number to a cell. All
-    edges of lower cells lie below it, and no edge of a higher cell does. It is compared with the
-    edges of its own cell.
+    A multiplication, which is monotone also when rounded, maps each number to a cell. All edges of
+    lower cells lie below it, and no edge of a higher cell does. So it is compared with the edges of
+    its own cell alone.
 
     >>> edges, codes = Edges(np.array([0.0, 0.5])), np.empty(3, dtype=np.intp)
     >>> edges.find(np.array([0.5, -1.0, 7.0]), codes), codes.tolist()
@@ -140,7 +140,7 @@ class Edges:
             self.quick = self.crowd <= _MOST_CROWDED
 
     def of_own(self) -> Edges:
-        """Return the same edges with scratch memory of its own."""
+        """Return a copy with scratch memory of its own."""
         edges = copy.copy(self)
         edges._scratch = np.empty(0)
         return edges
@@ -155,7 +155,7 @@ class Edges:
         np.take(self.firsts, codes, out=codes, mode="clip")
         beside = (codes < 0).nonzero()[0]  # an edge lies in the same cell
         if len(beside) > len(values) // _FEW:
-            codes ^= codes >> 63  # undoes the marks
+            codes ^= codes >> 63  # undoes the complement
             self._pass(values, codes)
         elif len(beside):
             edge_codes = ~codes.take(beside)
@@ -163,18 +163,18 @@ class Edges:
             codes[beside] = edge_codes
 
     def _pass(self, values: FloatArray, codes: Array) -> None:
-        """Let codes pass over the edges of a cell that lie below the values."""
+        """Increase codes by the edges of their cell that lie below the values."""
         scratch = self._scratch[: len(values)]
         for _ in range(self.crowd):
             np.take(self.ends, codes, out=scratch, mode="clip")
             codes += scratch < values
 
     def _cells(self, values: FloatArray, codes: Array) -> Array:
-        """Write the cell of each value, a function that never falls."""
+        """Write the cell of each value, a monotone function."""
         if len(self._scratch) < len(values):
             self._scratch = np.empty(len(values))
         scratch = self._scratch[: len(values)]
-        with np.errstate(over="ignore"):  # beyond all floats is beyond all cells
+        with np.errstate(over="ignore"):  # infinity is clipped, too
             np.subtract(values, self.edges[0], out=scratch)
             scratch *= self.factor
         np.clip(scratch, 0.0, self.n_cells - 1.0, out=scratch)
@@ -183,24 +183,24 @@ class Edges:
 
 
 def _is_gapless(atoms: FloatArray) -> bool:
-    """Return whether the atoms are all whole numbers between two ends."""
+    """Return whether the atoms are consecutive whole numbers."""
     if max(-atoms[0], atoms[-1]) > LARGEST_INTEGER or atoms[0] % 1.0 != 0.0:
         return False
     return float(atoms[-1] - atoms[0]) == len(atoms) - 1 and bool((np.diff(atoms) == 1.0).all())
 
 
 def _equal_bins(atoms: FloatArray) -> tuple[float | None, Array | None, int]:
-    """Return the factor to bins, the first atom of each, and how many more a bin may hold.
+    """Return the factor to bins, the first atom of each, and the most further atoms of a bin.
 
-    Without a factor a binary search is due; without first atoms, bins and atoms are the same.
+    Without a factor, use a binary search; without first atoms, bins are atoms.
     """
     if len(atoms) == 1:
         return 0.0, None, 0
-    if max(-atoms[0], atoms[-1]) > _FARTHEST:  # their differences may be no floats
+    if max(-atoms[0], atoms[-1]) > _FARTHEST:  # their differences may overflow
         return None, None, 0
     span, gap = float(atoms[-1] - atoms[0]), float(np.diff(atoms).min())
     n_bins = min(_MOST_BINS, 64 * len(atoms))
-    if span / n_bins <= gap:  # a lattice, or nearly: a bin for every atom
+    if span / n_bins <= gap:  # nearly a lattice: a bin for every atom
         n_bins = math.ceil(span / gap)
     factor = n_bins / span * (1.0 + 1e-9)
     if not np.isfinite(factor):
@@ -222,6 +222,6 @@ def nearest(atoms: FloatArray, values: FloatArray) -> Array:
     right = np.clip(np.searchsorted(atoms, values), 1, max(len(atoms) - 1, 1))
     right = np.minimum(right, len(atoms) - 1)
     left = np.maximum(right - 1, 0)
-    with np.errstate(over="ignore"):  # a difference beyond all floats is the larger one
+    with np.errstate(over="ignore"):  # an infinite difference is the larger one
         closer_left = values - atoms[left] < atoms[right] - values
     return np.where(closer_left, left, right)

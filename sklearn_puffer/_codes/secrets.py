@@ -1,4 +1,4 @@
-"""How values are read: combinations of secrets, merged values, and bins of what is known."""
+"""Combinations of secrets, merged values, and bins of known columns."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Coarse:
     Attributes
     ----------
     bins : dict
-        Of columns the edges between bins, and the representative of each.
+        The edges between the bins of a column, and their medians.
     known : dict
-        Of columns, which values stand for which others.
+        The values of a column that are replaced, and by which.
     """
 
     bins: Mapping[Name, tuple[Cuts, Cuts]]
@@ -44,7 +44,7 @@ class Coarse:
 
     @classmethod
     def learnt(cls, known: Any, columns: Mapping[Name, Values]) -> Coarse:
-        """Return what ``known={column: bins, mapping or None}`` asks for, of the fitted rows.
+        """Learn bins and merged values from ``known={column: bins, mapping or None}``.
 
         Raises
         ------
@@ -53,7 +53,7 @@ class Coarse:
         """
         bins, merged = {}, {}
         asked = known.values() if isinstance(known, Mapping) else []
-        # behind the known columns come passed ones
+        # passed columns follow the known ones
         for (name, values), how in zip(columns.items(), asked, strict=False):
             if isinstance(how, Mapping):
                 check_merged(name, values, how, f"known[{name!r}]")
@@ -63,7 +63,7 @@ class Coarse:
         return cls(bins, merged)
 
     def named(self, name: Name) -> str:
-        """Return the name of a column, and how coarse its values are."""
+        """Return the name of a column, with a note if its values are coarsened."""
         how = " (in bins)" if name in self.bins else " (merged)" if name in self.known else ""
         return f"{name}{how}"
 
@@ -104,12 +104,12 @@ class SecretRule:
     ----------
     names : tuple of names
     edges : dict
-        The edges between the intervals of columns that are read in bins.
+        The edges of columns that are read in bins.
     missing : {"error", "category"}
     labels : tuple
         The secrets of `fit`; of several columns tuples.
     merged : dict
-        Of columns, which values are read as which others.
+        The values of a column that are read as others.
     """
 
     names: tuple[Name, ...]
@@ -127,12 +127,12 @@ class SecretRule:
         merged: Mapping[Name, Mapping[Any, Any]],
         weights: Array | None = None,
     ) -> tuple[SecretRule, Secret]:
-        """Return how the secrets of fitted rows are read, and these.
+        """Return the rule for the secrets of fitted rows, and the secrets.
 
         Raises
         ------
         TypeError, ValueError
-            Naming the column, or if there is one secret only.
+            Naming the column, or if there is only one secret.
         """
         edges = {name: edges_of(name, columns[name], bins[name], weights) for name in bins}
         for name in {*merged} - {*edges}:
@@ -153,7 +153,7 @@ class SecretRule:
         Raises
         ------
         TypeError, ValueError
-            If a column is missing values, or does not hold numbers where it is read in bins.
+            If a value is missing, or a column that is read in bins holds no numbers.
         """
         return combined([self._one(name, columns[name]) for name in self.names])
 
@@ -173,7 +173,7 @@ class SecretRule:
         return read_secret(name, values, self.missing), len(values)
 
     def _columns(self, table: Table, beside: Mapping[Name, Values] | None) -> dict[Name, Values]:
-        """Return the sensitive columns of a table, or those that are given beside it."""
+        """Return the sensitive columns of a table, or those in ``beside``."""
         if beside is None:
             if any(name not in table.names for name in self.names):
                 raise ValueError(NO_SECRETS)
@@ -188,7 +188,7 @@ class SecretRule:
         )
 
     def found(self, table: Table, beside: Mapping[Name, Values] | None) -> Secret:
-        """Return the secret of each row, in a table or beside it, among those of `fit`."""
+        """Return the secret of each row of a table, as codes of the labels of `fit`."""
         columns = self._columns(table, beside)
         if not table.n_rows:  # a part of a lazy table may have none
             return Secret(self.name, self.labels, CodeArray(np.zeros(0, dtype=np.int64)))
@@ -205,7 +205,7 @@ class SecretRule:
 
 
 def merges_of(argument: Any, names: Sequence[Name]) -> dict[Name, dict[Any, Any]]:
-    """Return which values of sensitive columns ``secret_groups=`` reads as which others.
+    """Return the values of sensitive columns that ``secret_groups=`` merges, and their names.
 
     >>> merges_of({"ill": ["flu", "cold"]}, ["state"])
     {'state': {'flu': 'ill', 'cold': 'ill'}}
@@ -246,28 +246,28 @@ def _merges_of(groups: Mapping[Any, Any]) -> dict[Any, Any]:
     return found
 
 
-def merged_values(values: Values, others: Mapping[Any, Any]) -> Values:
+def merged_values(values: Values, merged: Mapping[Any, Any]) -> Values:
     """Return a column in which some values are read as others.
 
     >>> column = Values("category", np.array([0, 1, 2]), levels=("cold", "flu", "none"))
-    >>> merged = merged_values(column, {"cold": "ill", "flu": "ill"})
-    >>> merged.levels, merged.data.tolist()
+    >>> found = merged_values(column, {"cold": "ill", "flu": "ill"})
+    >>> found.levels, found.data.tolist()
     (('ill', 'none'), [0, 0, 1])
     """
-    if not others:
+    if not merged:
         return values
     values = values.as_levels()
     known = [plain(level) for level in values.levels or ()]
-    named = [others.get(level, level) for level in known]
+    named = [merged.get(level, level) for level in known]
     levels = tuple(dict.fromkeys(named))
     codes = np.array([*(levels.index(name) for name in named), -1])
     return Values("category", codes[values.filled(-1)], values.missing, levels)
 
 
-def check_merged(name: Name, values: Values, others: Mapping[Any, Any], argument: str) -> None:
+def check_merged(name: Name, values: Values, merged: Mapping[Any, Any], argument: str) -> None:
     """Refuse a mapping of values that the column does not have."""
     has = {*map(plain, values.as_levels().used_levels())}
-    strange = [value for value in others if value not in has]
+    strange = [value for value in merged if value not in has]
     if strange:
         raise ValueError(
             f"{argument} names {listed(strange, 5)}, which column {name!r} does not have; its "
@@ -276,12 +276,12 @@ def check_merged(name: Name, values: Values, others: Mapping[Any, Any], argument
 
 
 def distances_of(metric: Any, rule: SecretRule, pairs: Sequence[Pair]) -> tuple[float, ...]:
-    """Return the distance of each pair of secrets; none where all have one budget.
+    """Return the distance of each pair of secrets; none without a metric.
 
     Raises
     ------
     TypeError, ValueError
-        If there are no such distances, or they are not positive, finite and symmetric.
+        If the metric does not fit, or is not positive, finite and symmetric.
     """
     if metric is None:
         return ()

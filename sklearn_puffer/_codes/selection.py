@@ -1,4 +1,4 @@
-"""What `fit` learns of columns: which are public, which sensitive, their alphabets, secret pairs.
+"""What `fit` learns of columns: public and sensitive ones, alphabets, and secret pairs.
 
 An alphabet is the numbers of a column, its bins or its labels. Quantile bins are computed from the
 distinct values and their counts.
@@ -38,12 +38,12 @@ from sklearn_puffer._words import listed, meant, plain, quoted
 
 Pair = tuple[Any, Any]
 MOST_SECRETS = 50
-"""Largest number of values of a sensitive column of which all pairs are protected."""
+"""The most values of a sensitive column for ``secret_pairs="all"``."""
 
 
 @dataclass(frozen=True, eq=False)
 class Secret:
-    """One sensitive column: its values in ascending order, and where the code of each row is."""
+    """One sensitive column: its ascending values, and the source of the codes of rows."""
 
     name: Name
     labels: tuple[Any, ...]
@@ -61,7 +61,7 @@ class Secret:
         return codes
 
     def check_two(self) -> None:
-        """Refuse a secret of which all rows have one value."""
+        """Refuse a constant secret."""
         if len(self.labels) < 2:
             raise ValueError(
                 f"sensitive column {self.name!r} has one value only ({listed(self.labels)}); "
@@ -85,7 +85,7 @@ class Secret:
 
 
 def resolve(selected: Any, names: Sequence[Name], argument: str) -> list[Name]:
-    """Return the columns an argument names: an int is a position, a str a name.
+    """Return the columns that an argument names: an int is a position, a str a name.
 
     >>> resolve(["b", 0], ["a", "b"], "public")
     ['b', 'a']
@@ -159,7 +159,7 @@ def public_columns(
 
 
 def learn_secret(name: Name, values: Values, missing: Missing) -> Secret:
-    """Return a sensitive column as codes into its ascending values.
+    """Return a sensitive column as codes of its ascending values.
 
     Raises
     ------
@@ -210,7 +210,7 @@ def combined(secrets: Sequence[tuple[Secret, int]]) -> Secret:
 
 
 def _secret_numbers(values: Values) -> tuple[tuple[Any, ...], CodeSource] | None:
-    """Return the values of a column of numbers and their codes, or None if no floats hold them."""
+    """Return the values of a column of numbers and their codes, None if floats do not hold them."""
     if values.kind == "category" or values.missing is not None:
         return None
     atoms = distinct_numbers(values.data)
@@ -257,7 +257,7 @@ def secret_pairs_of(
 
 
 def _listed_pairs(argument: Any, secrets: Sequence[Secret]) -> dict[Name, list[Pair] | None]:
-    """Return the pairs that are listed for each sensitive column; None stands for all."""
+    """Return the listed pairs of each sensitive column, None for all."""
     names = [secret.name for secret in secrets]
     if isinstance(argument, str):
         if argument == "all":
@@ -289,7 +289,7 @@ def _listed_pairs(argument: Any, secrets: Sequence[Secret]) -> dict[Name, list[P
 
 
 def check_few(name: Name, size: int) -> None:
-    """Refuse a sensitive column with more values than all pairs of which are protected."""
+    """Refuse a sensitive column with more than `MOST_SECRETS` values."""
     if size > MOST_SECRETS:
         raise ValueError(
             f"sensitive column {name!r} has {size:,} values, and {MOST_SECRETS} are the most of "
@@ -304,7 +304,7 @@ def _check_number(
     n_adversaries: int,
     alone: bool,
 ) -> None:
-    """Refuse more pairs than there is room for, before those of all values are made."""
+    """Refuse too many pairs, before those of all values are made."""
     sizes = {
         secret.name: len(secret.labels) for secret in secrets if listed_pairs[secret.name] is None
     }
@@ -344,12 +344,12 @@ def _checked_pairs(pairs: Any, secret: Secret) -> list[Pair]:
     return checked
 
 
-# beyond these the powers in losses and spreads are no floats; a table of that kind has odd units
+# beyond these, powers in losses and standard deviations overflow
 _LARGEST_NUMBER = 1e120
 _SMALLEST_SPAN = 1e-120
 LARGEST_SINGLE = 1e30
 """The largest number of a column that is released as float32."""
-# what survives of a column of more values than four times these is computed from that many
+# utility of a column with more than four times as many distinct values is computed from runs
 _MOST_RUNS, _LEAST_RUN = 1 << 20, 4
 
 

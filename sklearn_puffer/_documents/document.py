@@ -1,12 +1,12 @@
-"""A page that people read: a headline, lines and sections, as text, Markdown and HTML.
+"""Pages: a headline, lines and sections, as text, Markdown and HTML.
 
-Every line and cell is one line, whatever stands in it: names and values come from data, and may
-hold line breaks, escape sequences or marks that turn the direction of writing. In Markdown no name
-or value becomes markup, a link or another row.
+Names and values come from data, and may hold line breaks, escape sequences or bidirectional control
+characters: these are escaped, so that every line and cell is one line. In Markdown no name or value
+becomes markup, a link or another row.
 
 The templates beside this module make all HTML, and only this module imports Jinja2, when it makes a
-page. A page in a file has no scripts, fonts or pictures from elsewhere. It tells browsers to fetch
-nothing (Content-Security-Policy), so that a name cannot make them. Every value is escaped.
+page. A page in a file has no scripts, and no fonts or pictures from elsewhere, and its
+Content-Security-Policy lets browsers fetch nothing. Every value is escaped.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class Bar:
 
 @dataclass(frozen=True)
 class Bars:
-    """A picture of shares, with a line at a limit."""
+    """A bar chart of shares, with a line at a limit."""
 
     title: str
     rows: Sequence[Bar]
     limit: float | None = None
 
     def told(self) -> str:
-        """Return the picture in words, for readers who cannot see it."""
+        """Return the picture as text, for screen readers."""
         return f"{self.title}: {'; '.join(f'{bar.label} {bar.text}' for bar in self.rows)}"
 
 
@@ -59,12 +59,12 @@ class Section:
     ----------
     title : str
     note : str
-        Explains the words that the section uses.
+        Explains the terms of the section.
     cells : sequence of rows, each a sequence of str
         A table, its head first.
     sentences : sequence of str
     picture : Bars or None
-        For pages of HTML; text and notebooks go without it.
+        For HTML files only.
     """
 
     title: str
@@ -122,9 +122,9 @@ class Page:
         return replace(self, lines=self.lines[:_BRIEF], sections=self.sections[:1])
 
     def notebook(self, folded: Page | None = None) -> str:
-        """Return the page as a notebook shows it, in its colours; another one folded away below.
+        """Return the page for a notebook, with ``folded`` in a closed element below.
 
-        Where Jinja2 is not installed it is text.
+        Without Jinja2 it is text.
         """
         try:
             page = render("notebook.html", page=self, folded=folded)
@@ -146,7 +146,13 @@ def render(template: str, **values: Any) -> str:
 
 @cache
 def templates() -> Any:
-    """Return the templates of Jinja2, or refuse where it is not installed."""
+    """Return the templates of Jinja2.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If it is not installed.
+    """
     try:
         import jinja2
     except ImportError as error:
@@ -166,13 +172,13 @@ def templates() -> Any:
 
 
 def _one_line(value: Any) -> Any:
-    """Return a text on one line; what a template made of such is whole already."""
+    """Return a text on one line, unless a template has made it."""
     return value if hasattr(value, "__html__") else on_one_line(str(value))
 
 
 @dataclass(frozen=True)
 class Document(ABC):
-    """A page that is kept as JSON and may carry the name of its table."""
+    """A page that is saved as JSON, too, and may have the name of its table."""
 
     def to_json(self, indent: int | None = 2) -> str:
         """Return it as JSON.
@@ -185,7 +191,7 @@ class Document(ABC):
         Returns
         -------
         str
-            What ``to_dict`` returns; an infinite loss is the string "infinity".
+            ``to_dict`` as JSON; an infinite loss is the string "infinity".
         """
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
 
@@ -195,16 +201,16 @@ class Document(ABC):
         Parameters
         ----------
         path : str or Path
-            Ends in .html, .md, .json or .txt, and that is what is written.
+            Its suffix decides what is written: .html, .md, .json or .txt.
 
         Raises
         ------
         FileExistsError
-            If there is such a file: none is ever replaced.
+            If the file exists: none is replaced.
         TypeError, ValueError, OSError
-            If that is no path, it ends otherwise, or the file cannot be written.
+            If ``path`` is no path or has another suffix, or the file cannot be written.
         ModuleNotFoundError
-            If it is to be HTML, and Jinja2 is not installed.
+            For HTML, if Jinja2 is not installed.
         """
         if not isinstance(path, str | os.PathLike):
             raise TypeError(f"path must be the name of a file to write, got {quoted(path)}.")
@@ -214,18 +220,18 @@ class Document(ABC):
         write_new(path, WAYS[suffix](self).encode("utf-8", "backslashreplace"))
 
     def named(self, name: str) -> Self:
-        """Return a copy that carries the name of the table, as text and JSON show it.
+        """Return a copy with the name of the table, which text and JSON show.
 
         Parameters
         ----------
         name : str
-            Such as that of the file.
+            Such as the name of its file.
 
         Returns
         -------
         Self
-            For ``noiser.certificate_ = noiser.certificate_.named("adult.csv")``; the name is no
-            part of the fingerprint.
+            To be set as ``noiser.certificate_ = noiser.certificate_.named("adult.csv")``; the name
+            is not part of the fingerprint.
         """
         if not isinstance(name, str):
             raise TypeError(f"name must be a string, got {quoted(name)}.")
@@ -245,21 +251,21 @@ class Document(ABC):
         return self._page().notebook()
 
     def _html(self) -> str:
-        """Return it as one file of HTML, without scripts and without anything from elsewhere."""
+        """Return it as one file of HTML, without scripts and external resources."""
         return render("document.html", page=self._page())
 
 
 @dataclass(frozen=True)
 class FoldedDocument(Document):
-    """A document that is printed as its first screen; `details` has all of it."""
+    """A document that prints its first screen; `details` returns all of it."""
 
     def details(self) -> str:
-        """Return the whole text, of which only the first screen is printed.
+        """Return the whole document as text.
 
         Returns
         -------
         str
-            The figures and the assumptions, in sections.
+            With figures and assumptions, in sections.
         """
         return self._page().text()
 
@@ -334,4 +340,4 @@ WAYS: dict[str, Callable[[Any], str]] = {
     ".json": lambda document: str(document.to_json()),
     ".txt": lambda document: f"{document}\n",
 }
-"""How a document is written to a file, by what its name ends in."""
+"""How a document is written to a file, by the suffix."""

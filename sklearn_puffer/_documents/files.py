@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and never in the place of another unless it is told."""
+"""Files that appear complete or not at all, and replace others only on request."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _FAILED = "the file cannot be written, and there is none now; choose another pat
 
 
 def located(path: str | os.PathLike[str]) -> Path:
-    """Return where a file is or will be, with symbolic links followed.
+    """Return the path of a file, which may not exist yet, with symbolic links followed.
 
     Raises
     ------
     TypeError, ValueError
-        If that is no path, or leads to what cannot be a file.
+        If it is no path, or that of a folder, a pipe or a device.
     """
     try:
         place = Path(path).resolve()
@@ -35,7 +35,7 @@ def located(path: str | os.PathLike[str]) -> Path:
     except OSError as fault:
         if fault.errno == errno.ELOOP:
             raise ValueError(_nowhere(path)) from fault
-        return place  # there is no such file yet, or who opens it says what is wrong
+        return place  # it does not exist yet, or opening it will say what is wrong
     if not stat.S_ISREG(mode):
         raise ValueError(
             f"path must be that of a file, got {str(path)!r}, a folder, a pipe or a device; choose "
@@ -53,7 +53,7 @@ def _nowhere(path: str | os.PathLike[str]) -> str:
 
 @contextmanager
 def explained(path: Path, sentence: str) -> Iterator[None]:
-    """Tell in every error of the operating system what it means for the file."""
+    """Add a sentence and the path to errors of the operating system."""
     try:
         yield
     except OSError as fault:
@@ -61,7 +61,7 @@ def explained(path: Path, sentence: str) -> Iterator[None]:
 
 
 def told(fault: OSError, path: Path, sentence: str) -> OSError:
-    """Return an error of the same kind that says so."""
+    """Return the same kind of error with a sentence and the path."""
     code = fault.errno or errno.EIO
     return OSError(code, f"{sentence} ({fault.strerror or fault})", str(path))
 
@@ -72,9 +72,9 @@ def write_new(path: str | os.PathLike[str], data: bytes, *, private: bool = Fals
     Raises
     ------
     FileExistsError
-        If there is such a file.
+        If the file exists.
     TypeError, ValueError, OSError
-        If that is no path, or the file cannot be written.
+        If it is no path, or the file cannot be written.
     """
     check_free(located(path), way="remove it, or choose another name")
     with growing_file(path, private=private) as file, explained(Path(path), _FAILED):
@@ -85,23 +85,23 @@ def write_new(path: str | os.PathLike[str], data: bytes, *, private: bool = Fals
 def growing_file(
     path: str | os.PathLike[str], *, force: bool = False, private: bool = False
 ) -> Iterator[BinaryIO]:
-    """Open a file to be written bit by bit; it gets its name when all of it is on the disk.
+    """Open a file to be written in parts; it gets its name when it is complete and synced.
 
-    Until then it lies in the same folder as ``.puffer-*.partial``, for its owner alone. An error
+    Until then it is ``.puffer-*.partial`` in the same folder, readable by its owner alone. An error
     removes it; only a killed process leaves it behind.
 
     Parameters
     ----------
     path : str or Path
     force : bool, default=False
-        Whether it may take the place of another file.
+        Whether it may replace another file.
     private : bool, default=False
-        Whether it stays for its owner alone (0600), as key material does.
+        Whether it stays readable by its owner alone (0600), as key material.
 
     Raises
     ------
     FileExistsError
-        If there is such a file, and no ``force``, before anything is written or at the end.
+        If the file exists, without ``force``, before anything is written or at the end.
     TypeError, ValueError, OSError
         If that is no path, or the file cannot be written.
     """
@@ -118,7 +118,7 @@ def growing_file(
                 os.fsync(file.fileno())
         with explained(place, _FAILED):
             if not private:
-                with suppress(OSError):  # a file system without rights
+                with suppress(OSError):  # a file system without permissions
                     fresh.chmod(0o666 & ~_umask())
             if force:
                 os.replace(fresh, place)
@@ -134,28 +134,28 @@ _TYPED = "choose another name, or pass --force to replace it"
 
 
 def check_free(place: Path, *, force: bool = False, way: str = _TYPED) -> None:
-    """Refuse a path where there is anything but a file that may be replaced.
+    """Refuse a path that exists, unless it is a file that may be replaced.
 
     Raises
     ------
     FileExistsError
-        Saying so.
+        With the way out.
     """
     if place.exists() and not (force and place.is_file()):
         raise FileExistsError(errno.EEXIST, f"there is a file already; {way}", str(place))
 
 
 def _umask() -> int:
-    """Return which rights new files do not get; to read it, it must be set."""
+    """Return the umask, which can only be read by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
 
 
 def _put(fresh: Path, place: Path) -> None:
-    """Give a file its name, and replace none that somebody wrote in between."""
+    """Give a file its name, without replacing one that was written meanwhile."""
     if os.name == "nt":
-        os.rename(fresh, place)  # which replaces nothing there
+        os.rename(fresh, place)  # replaces nothing on Windows
         return
     try:
         os.link(fresh, place)
@@ -166,7 +166,7 @@ def _put(fresh: Path, place: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to the disk, where the system knows how to."""
+    """Sync the entries of a folder to the disk, if the system can."""
     if os.name == "nt":
         return
     handle = os.open(folder, os.O_RDONLY)

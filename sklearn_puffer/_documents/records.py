@@ -1,9 +1,9 @@
-"""Plain values that are kept: JSON read strictly, digests, the version, the time.
+"""Records: strict reading of JSON, digests, the version, the time.
 
-A digest is the same in every process, and after pickling. It ties a certificate to what is drawn,
-at every draw, so it is quick: arrays count as bytes, all else as one text. Of a dataclass, the
-fields count by which its objects are compared. It finds accidents, but not forgers, who could
-compute it anew.
+A digest is equal in every process, and after pickling. It ties a certificate to what is drawn, and
+is computed at every draw, so it is fast: arrays count as bytes, all else as one text. Of a
+dataclass the fields with ``compare=True`` count, and the name of the class. It detects accidents,
+not forgery, as anybody can compute it.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def digest(*values: Any) -> str:
 
 
 def _written(value: Any, arrays: Arrays) -> Any:
-    """Return a value as every process writes it, all but plain ones with the name of their type.
+    """Return a value in a form that is equal in every process, with the type unless it is plain.
 
-    Arrays of numbers are put aside.
+    Arrays of numbers are appended to ``arrays``.
     """
     kind: Any = type(value)
     if kind in _PLAIN:
@@ -68,14 +68,14 @@ def _written(value: Any, arrays: Arrays) -> Any:
     whole = plain(value)
     if type(whole) in _PLAIN:
         return whole
-    shown = repr(whole)  # one that writes its address is known by its type
+    shown = repr(whole)  # if it has the address, the type stands for it
     has_address = f"{id(whole):x}" in shown.lower()
     return "value", type(whole).__qualname__ if has_address else shown
 
 
 @cache
 def _fields_of(kind: type) -> tuple[str, ...] | None:
-    """Return the names of the fields that make two objects of a dataclass differ, or None."""
+    """Return the fields by which objects of a dataclass are compared, None for other types."""
     return tuple(e.name for e in fields(kind) if e.compare) if is_dataclass(kind) else None
 
 
@@ -88,21 +88,21 @@ def _written_array(values: np.ndarray[Any, Any], arrays: Arrays) -> Any:
 
 
 _SCALARS = frozenset({type(None), bool, int, float, str})
-_FLOATS = {"infinity": math.inf, "NaN": math.nan}  # as `jsonable` writes what JSON has not
+_FLOATS = {"infinity": math.inf, "NaN": math.nan}  # as `jsonable` writes them
 _DEEPEST = 100
 
 
 class FieldError(ValueError):
-    """A field of a record that is not what it should be."""
+    """A field of a record that is wrong."""
 
 
 def json_record(text: str) -> dict[str, Any]:
-    """Return the object of a JSON text with distinct keys and finite numbers.
+    """Parse a JSON object with distinct keys and finite numbers.
 
     Raises
     ------
     FieldError
-        If it is no such text.
+        If the text is something else.
 
     Examples
     --------
@@ -141,21 +141,21 @@ def _no_number(text: str) -> float:
 
 
 def read_as(kind: Any, value: Any, field: str) -> Any:
-    """Return a value of JSON as one of a type: dataclasses from objects, tuples from lists.
+    """Convert a value of JSON to a type: objects to dataclasses, lists to tuples.
 
     Parameters
     ----------
     kind : type
-        A dataclass, a scalar, a Literal, a union, a tuple or list of one type, a dict or Any, which
-        is a scalar or a list of them.
+        A dataclass, a scalar, a Literal, a union, a tuple or list of one type, a dict, or Any (a
+        scalar or a nested list of these).
     value : object
     field : str
-        What an error calls it.
+        Its name in errors.
 
     Raises
     ------
     FieldError
-        If it is of another type, naming the field.
+        If it has another type, naming the field.
 
     Examples
     --------
@@ -178,7 +178,7 @@ def read_as(kind: Any, value: Any, field: str) -> Any:
 
 
 def _built(kind: Any, value: Any, field: str) -> Any:
-    """Return the dataclass with the fields of an object; those with a default may be absent."""
+    """Return a dataclass from an object; fields with a default may be absent."""
     if type(value) is not dict:
         raise _wrong(field, "an object", value)
     declared = {spec.name: spec for spec in fields(kind)}
@@ -197,7 +197,7 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 
 def _one_of(kinds: Iterable[Any], value: Any, field: str) -> Any:
-    """Return a value as one of several types; the error is that of the last type tried."""
+    """Convert a value to one of several types; the error is that of the last."""
     scalars = [kind for kind in kinds if kind in _SCALARS]
     if type(value) in scalars:
         return value
@@ -218,11 +218,11 @@ def _chosen(values: tuple[Any, ...], value: Any, field: str) -> Any:
 
 
 def _listed(origin: Any, kinds: tuple[Any, ...], value: Any, field: str) -> Any:
-    """Return a list of one type, or one of as many values as there are types."""
+    """Convert a list of values of one type, or of one type each."""
     if type(value) is not list:
         raise _wrong(field, "a list", value)
     alike = origin is list or kinds[-1] is Ellipsis
-    if alike and set(map(type, value)) <= _plain_kinds(kinds[0]):  # at once: they may be a million
+    if alike and set(map(type, value)) <= _plain_kinds(kinds[0]):  # quick for a million values
         return origin(value)
     if not alike and len(value) != len(kinds):
         raise _wrong(field, f"a list of {len(kinds)}", value)
@@ -232,7 +232,7 @@ def _listed(origin: Any, kinds: tuple[Any, ...], value: Any, field: str) -> Any:
 
 
 def _plain_kinds(kind: Any) -> Set[Any]:
-    """Return the types whose values may be taken as they are."""
+    """Return the types whose values need no conversion."""
     kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     return {scalar for scalar in kinds if scalar in _SCALARS} - {float}
 
@@ -272,7 +272,7 @@ def _brief(value: Any) -> str:
 
 
 Number = int | str
-"""A number as it is written: floats in hexadecimal, so that they are read back exactly."""
+"""A number in JSON: floats are hexadecimal, and so exact."""
 
 _LARGEST_WHOLE = 2**53
 
@@ -283,7 +283,7 @@ def plain_record(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def jsonable(value: Any) -> Any:
-    """Return a plain Python value for JSON, which knows no infinity."""
+    """Return a plain Python value for JSON, with strings for NaN and infinity."""
     value = plain(value)
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "infinity"
@@ -302,7 +302,7 @@ def stated(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def written(value: float) -> Number:
-    """Return a number as it is written.
+    """Return a number for JSON.
 
     >>> written(3.0), written(0.5)
     (3, '0x1.0000000000000p-1')
@@ -314,23 +314,23 @@ def written(value: float) -> Number:
 
 
 def all_written(values: FloatArray) -> list[Number]:
-    """Return numbers as they are written."""
+    """Return numbers for JSON."""
     return [*map(written, values.tolist())]
 
 
 class Fields:
-    """The fields of a JSON object: each is read strictly as a type, and none may be left over."""
+    """The fields of a JSON object, each read strictly as a type; unread ones are refused."""
 
     def __init__(self, value: Any, field: str = "") -> None:
         self._left: dict[str, Any] = dict(read_as(dict, value, field))
         self._field, self._inner = field, list[Fields]()
 
     def named(self, name: str) -> str:
-        """Return what an error calls a field."""
+        """Return the name of a field in errors."""
         return f"{self._field}.{name}" if self._field else name
 
     def read(self, name: str, kind: Any, *default: Any) -> Any:
-        """Return a field as a value of a type, or the default where it is absent."""
+        """Return a field as a type, or the default if it is absent."""
         if name in self._left:
             return read_as(kind, self._left.pop(name), self.named(name))
         if not default:
@@ -353,7 +353,7 @@ class Fields:
         return np.array(values, dtype=np.int64)
 
     def inner(self, name: str) -> Fields | None:
-        """Return the fields of an object in a field, where there is one."""
+        """Return the fields of an inner object, None if it is absent."""
         value = self._left.pop(name, None)
         return None if value is None else self._added(value, self.named(name))
 
@@ -367,7 +367,7 @@ class Fields:
         return self._inner[-1]
 
     def has(self, name: str) -> bool:
-        """Return whether a field is there."""
+        """Return whether a field is present and not null."""
         return self._left.get(name) is not None
 
     def check(self, right: bool, name: str) -> None:
@@ -376,12 +376,12 @@ class Fields:
             raise FieldError(f"field {self.named(name)} does not fit the others")
 
     def rest(self) -> dict[str, Any]:
-        """Return all fields that were not read, as they are."""
+        """Return all unread fields."""
         rest, self._left = self._left, {}
         return rest
 
     def end(self) -> None:
-        """Refuse fields that were not read."""
+        """Refuse unread fields."""
         if self._left:
             raise FieldError(f"field {self.named(min(self._left))} is not known")
         for inner in self._inner:
@@ -389,7 +389,7 @@ class Fields:
 
 
 def plain_tree(value: Any) -> Any:
-    """Return values in tuples and mappings as JSON has them; see `read_tree`.
+    """Return nested tuples and mappings for JSON; see `read_tree`.
 
     Raises
     ------
@@ -420,7 +420,7 @@ def _plain_part(value: Any) -> Any:
 
 
 def read_tree(value: Any) -> Any:
-    """Return what `plain_tree` has written, lists as tuples.
+    """Read what `plain_tree` has written, with tuples for lists.
 
     >>> read_tree([["a", 1.5], {"mapping": [["b", 2]]}])
     (('a', 1.5), {'b': 2})
@@ -456,5 +456,5 @@ __version__ = "0.3.0"
 
 
 def utc_now() -> str:
-    """Return the date and time in UTC, to the second, as ISO 8601 has them."""
+    """Return the date and time in UTC, to the second, in ISO 8601."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

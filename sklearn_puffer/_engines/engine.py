@@ -1,12 +1,12 @@
-"""Lazy tables: rows stay in their engine, which returns how often groups of rows occur.
+"""Engines of lazy tables: rows stay in the engine, which counts groups of equal rows.
 
-An engine is recognised by the modules that are imported already: none is imported here. Engines
-may take two values for one, or one name for another. This is undone first: strings become bytes
-where a collation may compare them, and columns are found by position where names are not compared
-letter by letter. Then an engine computes comparisons, a group-by and the lengths of the groups, and
-nothing else. All of them compute these exactly.
+An engine is recognised by modules that are imported already; none is imported here. Engines may
+take two values, or two names, for equal. To prevent this, strings become bytes if a collation may
+compare them, and columns are selected by position if names ignore case. Then an engine computes
+comparisons, a group-by and the sizes of groups, and nothing else; all engines compute these
+exactly.
 
-The patterns that decide the types of a CSV file stand here. `fit` reads such files by polars, the
+The patterns that decide the types of a CSV file are here. `fit` reads such files by polars, the
 command line by pyarrow, and both find the same types: those that every value of a column has.
 """
 
@@ -40,7 +40,7 @@ _SEPARATORS = ";\t|,"
 
 
 def check_separator(path: str, names: Sequence[str], way: str, separator: str = ",") -> None:
-    """Refuse a CSV file whose only column, by its header, looks like several."""
+    """Refuse a CSV file with one column whose header looks like several."""
     likely = max(_SEPARATORS.replace(separator, ""), key=names[0].count) if names else ""
     if len(names) == 1 and likely in names[0]:
         raise ValueError(
@@ -51,9 +51,9 @@ def check_separator(path: str, names: Sequence[str], way: str, separator: str = 
 
 
 def typed_csv(polars: Any, rows: Any) -> Any:
-    """Return a polars LazyFrame of text with columns in their types; one pass over the rows.
+    """Return a polars LazyFrame of text with typed columns; one pass over the rows.
 
-    Columns are selected by position: polars takes some names for patterns.
+    Columns are selected by position, as polars reads some names as patterns.
     """
     positions = range(len(rows.collect_schema()))
     checks = [
@@ -82,18 +82,18 @@ T = TypeVar("T")
 
 
 Levels = tuple[tuple[str, ...], bool]
-"""Labels that the type of a column lists, and whether they are ordered."""
+"""The categories that the type of a column lists, and whether they are ordered."""
 
 
 class Engine(NamedTuple):
     """How tables of one engine are recognised and opened.
 
-    ``by_place`` returns a native table whose columns are called by their positions. The extra
-    installs what reads it.
+    ``by_position`` returns a native table whose columns are named by their positions. ``extra``
+    names the extra that installs the engine.
     """
 
     is_one: Callable[[Any], bool]
-    by_place: Callable[[Any, Mapping[str, Any]], Any]
+    by_position: Callable[[Any, Mapping[str, Any]], Any]
     extra: str
 
 
@@ -110,7 +110,7 @@ def is_lazy(X: Any) -> bool:
 
 
 def engine_of(X: Any) -> str:
-    """Return the name of the engine of a lazy table; files have none.
+    """Return the name of the engine of a lazy table, "" for files.
 
     >>> engine_of("rows.parquet")
     ''
@@ -119,7 +119,7 @@ def engine_of(X: Any) -> str:
 
 
 def way_to_rows(X: Any) -> str:
-    """Return the call that brings the rows of a lazy table into memory.
+    """Return the call that reads the rows of a lazy table into memory.
 
     >>> way_to_rows("rows.parquet")
     'the rows in memory, such as polars.read_parquet(X)'
@@ -138,7 +138,7 @@ def with_extra(opening: Callable[[], T], X: Any, extra: str) -> T:
 
 
 def in_narwhals(X: Any) -> nw.LazyFrame[Any]:
-    """Return a lazy table of an engine as narwhals sees it, with its own column names."""
+    """Return a lazy table of an engine as a frame of narwhals."""
     with warnings.catch_warnings():
         # a warning about narwhals' future, which a caller of `fit` cannot act on
         warnings.filterwarnings("ignore", message="Dask support is moving", category=FutureWarning)
@@ -159,7 +159,7 @@ def check_names(X: Any) -> None:
 
 
 def check_renamed(X: Any) -> None:
-    """Refuse names that DuckDB has changed or confuses, as it ignores their case."""
+    """Refuse names that DuckDB confuses or has changed, as it ignores case."""
     by_name = _is_ibis(X) and X.get_backend().name == "duckdb"
     if not by_name and not DUCKDB.is_one(X):
         return
@@ -177,7 +177,7 @@ def check_renamed(X: Any) -> None:
 
 
 def _checked_labels(column: pd.Series[Any], name: str) -> pd.Series[Any]:
-    """Return a part of a column of categories as strings, or of objects; called in a worker."""
+    """Return a part of a column of categories as strings, and check objects; called in a worker."""
     if not isinstance(column.dtype, pd.CategoricalDtype):
         check_objects(column, name)
         return column
@@ -187,7 +187,7 @@ def _checked_labels(column: pd.Series[Any], name: str) -> pd.Series[Any]:
 
 
 def _refused_category(dtype: Any, name: str) -> TypeError | None:
-    """Return the error about a category that is no string."""
+    """Return an error if a category is no string."""
     strange = [level for level in dtype.categories if not isinstance(level, str)]
     if not strange:
         return None
@@ -202,23 +202,23 @@ def _numbers(types: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _of_dask(X: Any, types: Mapping[str, Any]) -> Any:
-    """Return a Dask table by position, with labels for categories: codes differ between parts."""
+    """Return a Dask table by position, with strings for categories, whose codes differ by part."""
     columns = X.rename(columns=_numbers(types))
     for k, (name, dtype) in enumerate(X.dtypes.items()):
-        if dtype.name in ("category", "object"):  # which says too little of what is in it
+        if dtype.name in ("category", "object"):  # its values are not known from its type
             like = (name, "string" if dtype.name == "category" else object)
             columns[str(k)] = X[name].map_partitions(_checked_labels, name, meta=like)
     return columns
 
 
 def selected(X: Any, columns: Sequence[tuple[str, str]]) -> Any:
-    """Return columns of a relation, each with a name; "#1" is the first, since names ignore case.
+    """Return columns of a relation; expressions may use "#1" for the first, as names ignore case.
 
     Parameters
     ----------
     X : DuckDBPyRelation
     columns : sequence of pairs
-        What is computed, in SQL, and its name.
+        An expression in SQL, and its name.
     """
     quoted = [(expression, name.replace('"', '""')) for expression, name in columns]
     return X.project(", ".join(f'{expression} as "{name}"' for expression, name in quoted))
@@ -232,7 +232,7 @@ def _of_duckdb(X: Any, types: Mapping[str, Any]) -> Any:
 
 
 def _of_spark(X: Any, types: Mapping[str, Any]) -> Any:
-    """Return a Spark table by place: its names ignore case, and a dot in one asks for a field."""
+    """Return a Spark table by position, as names ignore case, and a dot selects a field."""
     column = import_module("pyspark.sql.functions").col
     numbers = _numbers(types)
     return X.toDF(*numbers.values()).select(
@@ -244,7 +244,7 @@ def _of_spark(X: Any, types: Mapping[str, Any]) -> Any:
 
 
 _AS_BYTES = {"duckdb": "encode", "polars": None}
-"""The function of an Ibis backend from strings to bytes; None where there are no collations."""
+"""The function of an Ibis backend from strings to bytes; None if it has no collations."""
 
 
 def _of_ibis(X: Any, types: Mapping[str, Any]) -> Any:
@@ -285,7 +285,7 @@ def levels_of(X: Any, types: Mapping[str, Any]) -> dict[str, Levels | TypeError 
 def _of_category(X: Any, name: str) -> Levels | TypeError | ValueError | None:
     """Return the labels of a categorical column of Dask, or None if Dask does not know them."""
     column, dtype = X[name].cat, X.dtypes[name]
-    if column.known and len(dtype.categories):  # a file that lists none "knows" none
+    if column.known and len(dtype.categories):  # files without categories have known empty ones
         return _refused_category(dtype, name) or (tuple(dtype.categories), bool(dtype.ordered))
     if not dtype.ordered:
         return None
@@ -297,7 +297,7 @@ def _of_category(X: Any, name: str) -> Levels | TypeError | ValueError | None:
 
 
 def is_of(module: str, kind: str) -> Callable[[Any], bool]:
-    """Return the test for a class, which imports nothing: its module has been imported before."""
+    """Return a test for a class that does not import its module."""
 
     def is_one(X: Any) -> bool:
         cls = getattr(sys.modules.get(module), kind, None)
@@ -319,7 +319,7 @@ def is_path(X: Any) -> bool:
 DUCKDB = Engine(is_of("duckdb", "DuckDBPyRelation"), _of_duckdb, "duckdb")
 _is_ibis = is_of("ibis.expr.types", "Table")
 ENGINES = [
-    # asked for by name, some names of polars are patterns of others
+    # renamed, as polars reads some names as patterns
     Engine(
         nw.dependencies.is_polars_lazyframe, lambda X, types: X.rename(_numbers(types)), "polars"
     ),
@@ -336,7 +336,7 @@ def scanned(path: str) -> Any:
     scan = with_extra(lambda: import_module("polars"), path, "polars")
     if files[0].lower().endswith((".parquet", ".pq")):
         return scan.scan_parquet(files, glob=glob)
-    # as text: types are those of all the rows, found as the command line finds them
+    # as text, whose types are then found from all rows, as on the command line
     rows = scan.scan_csv(files, glob=glob, infer_schema_length=0)
     check_separator(path, list(rows.collect_schema()), "as in polars.scan_csv(path, separator=...)")
     return typed_csv(scan, rows)

@@ -1,4 +1,4 @@
-"""A table whose engine counts, sums and looks up where its rows are."""
+"""Lazy tables, whose rows are counted and summed by their engine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from sklearn_puffer._words import listed, on_one_line
 
 
 def opened(X: Any) -> LazyTable:
-    """Return the columns of a lazy table by place; nothing is computed yet.
+    """Open a lazy table; nothing is computed yet.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def opened(X: Any) -> LazyTable:
         return opened(scanned(os.fspath(X)))
     if is_dataset(X):
         rows = with_extra(lambda: import_module("duckdb").from_arrow(X), X, "duckdb")
-        names = enumerate(X.schema.names, 1)  # some of which DuckDB may have changed
+        names = enumerate(X.schema.names, 1)  # DuckDB may have changed some
         return _opened(selected(rows, [(f"#{k}", name) for k, name in names]), DUCKDB)
     engine = next(known for known in ENGINES if known.is_one(X))
     check_renamed(X)
@@ -57,20 +57,20 @@ def opened(X: Any) -> LazyTable:
 
 def _opened(X: Any, engine: Engine) -> LazyTable:
     if engine.extra != "polars":
-        import_module("pyarrow")  # as which groups are fetched
+        import_module("pyarrow")  # groups are fetched as Arrow tables
     check_names(X)
     types = dict(in_narwhals(X).collect_schema())
-    if is_dask(X):  # in whose objects narwhals sees strings
+    if is_dask(X):  # narwhals takes objects for strings
         types |= {name: nw.Object() for name in types if X.dtypes[name].name == "object"}
-    frame = in_narwhals(engine.by_place(X, types))
+    frame = in_narwhals(engine.by_position(X, types))
     return LazyTable(X, frame, types, levels_of(X, types))
 
 
 MOST_CELLS = 1 << 23
-"""How many groups of rows, or values of a column, are fetched at most."""
+"""The most groups of rows, or values of a column, that are fetched."""
 
 MOST_COUNTED = 1 << 53
-"""Up to here floats count exactly."""
+"""The largest count that floats hold exactly."""
 
 CHANGED = (
     "X changed while it was counted: each column and each group of columns is computed by itself, "
@@ -79,12 +79,12 @@ CHANGED = (
 
 _COUNT = "n"
 _ROWS = "m"
-_LOOKED_AT = 1 << 16  # rows that are grouped first, in case there are too many groups
-_REPEATED = 16  # rows for each group, from which on groups are few
+_LOOKED_AT = 1 << 16  # rows that are grouped first, to find out if groups are too many
+_REPEATED = 16  # rows per group from which on groups are few
 
 
 def lazy_table(X: Any, weight: str | None = None) -> LazyTable:
-    """Return the table of a lazy one; nothing is computed yet.
+    """Open a lazy table with a column of weights; nothing is computed yet.
 
     Raises
     ------
@@ -102,21 +102,21 @@ def lazy_table(X: Any, weight: str | None = None) -> LazyTable:
 
 @dataclass(frozen=True, eq=False)
 class LazyTable:
-    """A table whose rows are counted where they are.
+    """A table whose rows are counted by its engine.
 
     Attributes
     ----------
     native : object
-        The table as its engine has it.
+        The table of the engine.
     frame : LazyFrame
-        The rows; columns are called by their places, "0" the first.
+        The rows; columns are named by their positions, from "0".
     types : mapping of types
-        By name, those that the columns have in their engine, in their order; in ``frame`` strings
-        may have become bytes.
+        The type of each column in the engine, in order; in ``frame`` strings may have become
+        bytes.
     levels : mapping of Levels or errors
-        By name, of columns whose type lists its labels, or with which they are refused.
+        The categories of columns whose type lists them, or an error that refuses these.
     weight : str or None
-        The column that says how often each row counts, which is then no column of the table.
+        The column of weights, which is then not among the names.
     """
 
     native: Any
@@ -135,12 +135,12 @@ class LazyTable:
         return nw.col(str(list(self.types).index(str(name))))
 
     def where(self, name: Name, limit: int) -> LazyTable:
-        """Return the rows whose numbers in a column are at most that."""
+        """Return the rows whose numbers in a column are at most ``limit``."""
         return replace(self, frame=self.frame.filter(self.column(name) <= limit))
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, from the first query that counted groups if there was one."""
+        """Number of rows, from groups that were fetched if there are any."""
         for groups in self._counted:
             counts = next(iter(groups.values())).counts
             assert counts is not None
@@ -149,17 +149,17 @@ class LazyTable:
 
     @cached_property
     def _counted(self) -> list[dict[Name, Values]]:
-        """The groups of equal rows of some columns each, with counts, as they were fetched."""
+        """Groups of equal rows that were fetched, each of some columns, with counts."""
         return []
 
     def check_type(self, name: Name) -> None:
-        """Refuse a column of a type that cannot be released, before anything is computed."""
+        """Refuse a column whose type cannot be released, before anything is computed."""
         check_type(self.types[str(name)], name)
         if isinstance(fault := self.levels.get(str(name)), Exception):
             raise fault
 
     def check_weights(self) -> int:
-        """Return how many rows there are, and refuse weights that count none; one query.
+        """Check weights, and return the number of rows; one query.
 
         Raises
         ------
@@ -194,7 +194,7 @@ class LazyTable:
         return self.column(self.weight).cast(nw.Int64).alias("w")
 
     def count(self, names: Sequence[Name]) -> bool:
-        """Count the rows by all of these columns at once, for all later questions about them.
+        """Fetch the groups of equal rows of all these columns, for later calls about any of them.
 
         Returns
         -------
@@ -208,7 +208,7 @@ class LazyTable:
         return groups is not None
 
     def rows(self, names: Sequence[Name]) -> tuple[dict[Name, Values], Array]:
-        """Return the distinct rows that `count` found, in their order, and their counts."""
+        """Return the distinct rows that `count` found, sorted, and their counts."""
         groups = self._among(names)
         assert groups is not None
         assert groups[0].counts is not None
@@ -217,12 +217,12 @@ class LazyTable:
         return dict(zip(names, distinct, strict=True)), groups[0].counts[order]
 
     def values(self, name: Name) -> Values:
-        """Return the values of one column that occur, and how often; fetched once.
+        """Return the distinct values of a column with counts; fetched once.
 
         Raises
         ------
         ValueError
-            If there are more than are fetched.
+            If there are more than `MOST_CELLS`.
         """
         if self._among([name]) is None:
             self.check_type(name)
@@ -237,10 +237,9 @@ class LazyTable:
         return columns[0]
 
     def values_in(self, column: Column) -> Values:
-        """Return the values of a column, or, where the fitted one has bins, a number in each bin.
+        """Return the distinct values of a column, or one number in each bin of the fitted column.
 
-        One query. Infinity stands for infinity. A column with bins may have more values than are
-        fetched.
+        One query. Infinities stay. A column with bins may have more values than are fetched.
         """
         dtype = self.types[str(column.name)]
         if column.edges is None or not (dtype.is_integer() if column.whole else dtype.is_float()):
@@ -251,14 +250,14 @@ class LazyTable:
         return columns[0]
 
     def cells(self, secret: Name, columns: Sequence[Column]) -> list[Values]:
-        """Return the groups of rows with equal values, or with equal bins where columns have bins.
+        """Return groups of rows with equal values, or equal bins if a column has bins.
 
         A group may occur more than once.
 
         Returns
         -------
         list of Values
-            Of the secret and of each column, with the same counts.
+            The secret and each column, with the same counts.
         """
         names = [secret, *(column.name for column in columns)]
         cells = self._among(names) or self._fetched(names, [None, *columns])
@@ -271,7 +270,7 @@ class LazyTable:
         return cells
 
     def _among(self, names: Sequence[Name]) -> list[Values] | None:
-        """Return these columns of groups that were counted by all of them, if there are such."""
+        """Return these columns of fetched groups that have all of them, None without any."""
         for groups in self._counted:
             if all(name in groups for name in names):
                 return [groups[name] for name in names]
@@ -282,7 +281,7 @@ class LazyTable:
     ) -> list[Values] | None:
         """Return the groups of rows with equal values, or bins; None if they are too many.
 
-        One query, and one pass of the engine over its table.
+        One query.
         """
         binned = [
             column if column is not None and column.edges is not None else None
@@ -309,13 +308,13 @@ class LazyTable:
     def _groups_of(
         self, frame: nw.LazyFrame[Any], keys: Sequence[nw.Expr], *, fine: bool
     ) -> nw.DataFrame[Any]:
-        """Return groups; with fine columns, first those of some rows, in case they are too many.
+        """Return groups; with floats, the first rows are tried, as groups may be too many.
 
-        A group-by of all rows would hold all groups only to refuse them.
+        A group-by of all rows would hold all groups in memory before they are refused.
         """
         enough = 2 * MOST_CELLS + 2
         is_small = self._counted and self.weight is None and self.n_rows <= enough
-        # engines that read no more rows than they are asked for
+        # engines that read only the first rows
         sliced = frame.implementation.is_polars() or frame.implementation.is_duckdb()
         if fine and sliced and not is_small:
             rows = _COUNT if self.weight is None else _ROWS
@@ -328,7 +327,7 @@ class LazyTable:
         return collected(self._grouped(frame, keys))
 
     def _plain(self, names: Sequence[Name]) -> nw.LazyFrame[Any]:
-        """Return columns by place, with one kind of missing values, and labels as strings."""
+        """Return columns by position, with NaN as missing, and categories as strings."""
         keys = [
             _key(self.column(name), self.types[str(name)]).alias(str(k))
             for k, name in enumerate(names)
@@ -338,7 +337,7 @@ class LazyTable:
         return self.frame.select(*keys, self._weights()).filter(nw.col("w") > 0)
 
     def moments(self, names: Sequence[Name]) -> dict[Name, tuple[float, float]]:
-        """Return the mean and the standard deviation of finite numbers; three queries."""
+        """Return mean and standard deviation of the finite numbers of columns; three queries."""
         columns = {name: self.column(name).cast(nw.Float64) for name in names}
         finite = {n: nw.when(c.is_finite()).then(c) for n, c in columns.items()}
 
@@ -356,9 +355,9 @@ class LazyTable:
         return {n: (mean[n] * unit[n], square[n] ** 0.5 * unit[n]) for n in names}
 
     def least(self, name: Name, share: float) -> tuple[Array, Array] | None:
-        """Return the numbers of at most ``share`` times their count, and the counts; one query.
+        """Return the numbers that are at most ``share`` times their count, and the counts.
 
-        Ascending, and None if there are more than are fetched.
+        They are ascending; None if there are more than are fetched. One query.
         """
         number = nw.col("0").cast(nw.Float64)
         groups = self._all_groups(self._plain([name]), [nw.col("0")])
@@ -383,13 +382,15 @@ class LazyTable:
     def _read(self, column: nw.Series[Any], name: Name) -> Values:
         levels = self.levels.get(str(name))
         values = fetched_values(column, name, levels if isinstance(levels, tuple) else None)
-        if values.kind == "float" and self.types[str(name)].is_integer():  # Dask, beside gaps
+        if (
+            values.kind == "float" and self.types[str(name)].is_integer()
+        ):  # of Dask, which has missing values
             return replace(values, kind="integer", data=values.filled(0).astype(np.int64))
         return values
 
 
 def collected(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
-    """Return what an engine computes; polars streams, so that rows need not fit in memory."""
+    """Return the result of a query; polars streams, so that rows need not fit in memory."""
     with task("query of the engine"):
         if frame.implementation.is_polars():
             return frame.collect("polars", engine="streaming")
@@ -398,22 +399,22 @@ def collected(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
 
 def _key(column: nw.Expr, dtype: Any) -> nw.Expr:
     if dtype == nw.Categorical:
-        return column.cast(nw.String)  # as labels: codes are those of a piece of the table
+        return column.cast(nw.String)  # codes differ between parts of the table
     if dtype.is_float():  # NaN is above all numbers in an engine, and missing here
-        # DuckDB believes the statistics of Parquet files, which leave it out: isnan is then false
+        # DuckDB's isnan uses the statistics of Parquet files, which ignore NaN
         infinite = (column == np.inf) | (column == -np.inf)
         return nw.when(column.is_finite() | infinite).then(column)
     return column
 
 
 def _bins(name: str, column: Column) -> nw.Expr:
-    """Return the number of each value's bin, or of an infinity; missing where the value is."""
+    """Return the bin of each value; infinities have bins of their own, missing values none."""
     value = nw.col(name)
     assert column.edges is not None
     edges = column.edges.tolist()
-    # what numbers are compared with is of their own type, so that no engine rounds either
+    # edges in the type of the column, so that no engine rounds either
     numbers = [int(edge) for edge in edges] if column.whole else [*edges]
-    # short, since an engine writes a number of each row for every comparison
+    # a small type, as engines store each comparison of each row
     dtype = nw.Int8 if len(numbers) + 2 < 1 << 7 else nw.Int32
     bins = _bin_among(value, numbers, 0, dtype)
     if not column.whole:
@@ -423,7 +424,7 @@ def _bins(name: str, column: Column) -> nw.Expr:
 
 
 def _bin_among(value: nw.Expr, edges: Sequence[float], first: int, dtype: Any) -> nw.Expr:
-    """Return the number of the bin by halving: as few comparisons as a search takes."""
+    """Return the bin of a value by binary search."""
     if not edges:
         return nw.lit(first, dtype)
     half = len(edges) // 2
@@ -433,9 +434,9 @@ def _bin_among(value: nw.Expr, edges: Sequence[float], first: int, dtype: Any) -
 
 
 def _of_bins(bins: nw.Series[Any], column: Column) -> Values:
-    """Return a value in the bin of each row, in the form that readers of columns take."""
+    """Return a value in the bin of each row."""
     gone = bins.is_null().to_numpy()
-    # Dask has floats for whole numbers beside missing ones
+    # Dask makes floats of whole numbers with missing ones
     data = _stand_ins(column)[bins.fill_null(0).cast(nw.Int64).to_numpy()]
     missing = gone if gone.any() else None
     if column.whole:
@@ -444,7 +445,7 @@ def _of_bins(bins: nw.Series[Any], column: Column) -> Values:
 
 
 def _stand_ins(column: Column) -> FloatArray:
-    """Return a number in each bin of a column; for floats both infinities besides."""
+    """Return a number in each bin of a column, and for floats both infinities."""
     assert column.edges is not None
     last = column.edges[-1:]
     beyond = last + 1 if column.whole else np.nextafter(last, np.inf)

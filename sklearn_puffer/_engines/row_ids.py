@@ -1,7 +1,7 @@
-"""Ids of rows: how each is written, whatever its type or engine, and how many there are.
+"""Ids of rows: a canonical form, whatever their type or engine, and their number.
 
-An id is the same in every type: a whole number as an integer, a decimal or an object; a UUID as
-itself, its 16 bytes or its text; a date as itself, its first moment or its text.
+An id is equal in every type: a whole number as an integer, a decimal or an object; a UUID as an
+object, 16 bytes or text; a date as an object, its midnight or text.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _is_uuid = is_of("uuid", "UUID")
 _MOST = 1 << 127  # a number of 128 bits is an id as it is
 
 Text = Callable[[str], Any] | None
-"""How to read the text of an id; None if the text is the id."""
+"""How to parse the text of an id; None if the text is the id."""
 
 
 class IdCounts(NamedTuple):
-    """How many rows a table has, how many lack an id, and how many distinct ids there are."""
+    """The number of rows, of rows without an id, and of distinct ids."""
 
     rows: int
     absent: int
@@ -38,7 +38,7 @@ class IdCounts(NamedTuple):
 
 
 def canonical_id(value: Any) -> int | str | None:
-    """Return an id as a number or a text, the same for every type; None if it is no id.
+    """Return an id as a number or a text, equal for every type; None if it is no id.
 
     >>> canonical_id(Decimal("7.00")), canonical_id(bytes(15) + b"*")
     (7, '00000000-0000-0000-0000-00000000002a')
@@ -69,7 +69,7 @@ def read_ids(table: Table, name: Name, text: Text = None) -> Values:
     column, fault = table.original(name), None
     try:
         values = None if text else table.values(name)
-    except (TypeError, ValueError) as error:  # of a kind that is not released, or strings at fault
+    except (TypeError, ValueError) as error:  # a type that is not released, or invalid strings
         values, fault = None, error
     levels = () if values is None else values.levels or ()
     if values is not None and (values.kind == "integer" or {str} == {*map(type, levels)}):
@@ -108,12 +108,12 @@ def _objects(column: Any) -> list[Any]:
 
 
 def check_id_type(X: Any, name: str) -> Text:
-    """Refuse ids of a lazy table by their type; nothing is computed.
+    """Check the type of ids of a lazy table; nothing is computed.
 
     Returns
     -------
     callable or None
-        What reads the text that the engine hands on for them.
+        The parser of the text that the engine makes of them.
     """
     dtype = lazy_table(X).types[name]
     written = [read for kind, read in WRITTEN.items() if dtype == kind]
@@ -130,15 +130,15 @@ def _holds_uuids(X: Any, name: str) -> bool:
 
 
 def count_ids(X: Any, name: str) -> IdCounts:
-    """Return the counts of a column of ids of a lazy table, all of them exact; one query."""
+    """Return the exact counts of a column of ids of a lazy table; one query."""
     table = lazy_table(X)
     frame, ids = table.frame, table.column(name)
     if table.types[name] == nw.Categorical:
         ids = ids.cast(nw.String)
-    if table.types[name] == nw.Object:  # of Dask: of any kind, and as yet unread
+    if table.types[name] == nw.Object:  # of Dask: of any type
         parts = X[[name]].map_partitions(_as_texts, name, meta={"id": "string"})
         frame, ids = in_narwhals(parts), nw.col("id")
-    # some engines only estimate how many values are distinct
+    # some engines only estimate the number of distinct values
     groups = frame.select(ids.alias("id")).group_by("id").agg(nw.len().alias("n"))
     gone, size = nw.col("id").is_null(), nw.col("n")
     sums = {
@@ -151,7 +151,7 @@ def count_ids(X: Any, name: str) -> IdCounts:
 
 
 def _as_texts(part: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Return ids as texts that differ where ids do; called in a worker."""
+    """Return ids as texts that are equal if the ids are; called in a worker."""
     values = read_ids(frame_table(part), name)
     ids = values.data.tolist() if values.levels is None else values.labels()
     texts = [None if value is None else f"{type(value).__name__} {value}" for value in ids]

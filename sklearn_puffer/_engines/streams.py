@@ -20,7 +20,7 @@ from sklearn_puffer._tables import Name, check_unique, frame_table, is_frame
 from sklearn_puffer._words import listed, on_one_line
 
 MOST_ROWS = 1 << 16
-"""How many rows are handled at a time."""
+"""The most rows that are handled at a time."""
 
 _READ_AHEAD = 2
 
@@ -48,7 +48,7 @@ class TableStream:
     Attributes
     ----------
     schema : pyarrow.Schema
-        Types of all of them.
+        Their common schema.
     again : bool
         Whether they can be read more than once.
     """
@@ -64,9 +64,9 @@ class TableStream:
         return tuple(self.schema.names)
 
     def with_labels(self, names: Iterable[Name]) -> TableStream:
-        """Return the stream with strings for these columns wherever they have no type.
+        """Return the stream with the type string for those of these columns that have none.
 
-        If all labels of the first piece are missing, Arrow cannot tell what the others are.
+        If all labels of the first piece are missing, Arrow does not know their type.
         """
         pa, schema = arrow("a stream"), self.schema
         for k, one in enumerate(schema):
@@ -75,16 +75,16 @@ class TableStream:
         return replace(self, schema=schema)
 
     def n_rows(self) -> int | None:
-        """Return how many rows there are, if that is known without reading them."""
+        """Return the number of rows, None if they have to be read."""
         return self._count()
 
     def tables(self, names: Sequence[str]) -> Iterator[Any]:
-        """Yield the rows of some columns as Arrow tables, none of which is empty.
+        """Yield the rows of some columns as non-empty Arrow tables.
 
         Raises
         ------
         TypeError, ValueError
-            If a piece is no table, lacks a column, or has one of another type.
+            If a piece is no table, or a column is absent or of another type.
         """
         wanted = arrow("a stream").schema([self.schema.field(name) for name in names])
         for piece in self._open(names):
@@ -99,12 +99,12 @@ class TableStream:
 
 
 def stream_of(source: Any) -> TableStream:
-    """Return the stream of a source of rows, of which at most the first piece is read.
+    """Return the stream of a source of rows; at most its first piece is read.
 
     Parameters
     ----------
     source : pyarrow Dataset, RecordBatchReader, Table or RecordBatch, DataFrame, or iterable
-        Of tables and batches; or a Stream, as it is.
+        An iterable of tables and batches; or a TableStream, as it is.
 
     Raises
     ------

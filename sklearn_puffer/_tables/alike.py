@@ -1,4 +1,4 @@
-"""Values written alike where they are equal, so that no bits tell them apart."""
+"""Canonical values: equal ones are identical to the bit."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from sklearn_puffer._base import Array
 def alike(column: Any) -> Any:
     """Return a column in which equal values are the same to the bit.
 
-    There is one zero and one missing value, and equal objects have one type. A swap takes rows of
-    equal values for the same: a sign, a type or a kind of missing value that only some of them have
-    would tell which rows have moved.
+    There is one zero and one missing value, and equal objects have one type. A swap treats rows of
+    equal values as the same: a sign, type or kind of missing value that only some have would reveal
+    which rows have moved.
     """
     if isinstance(column, nw.Series):
         if column.dtype == nw.Categorical and column.implementation.is_pyarrow():
@@ -37,10 +37,10 @@ def alike(column: Any) -> Any:
 
 
 def bare(column: Any) -> Any:
-    """Return a column whose missing values have nothing of their own beneath them.
+    """Return a column without values beneath its mask.
 
-    Nullable types keep a number under each missing value: the one that was masked, if nothing has
-    replaced it, and pickles, Feather and Arrow files keep it as well. Here it is the same for all.
+    Nullable types keep a value under each missing one: often that which was masked, and pickles,
+    Feather and Arrow files keep it, too. Here it is the same for all.
     """
     if isinstance(column, nw.Series):
         return _bare_series(column)
@@ -53,7 +53,7 @@ def bare(column: Any) -> Any:
 
 
 def _may_hide(dtype: Any) -> bool:
-    """Return whether a type of pandas keeps values beneath missing ones; nested ones stay."""
+    """Return whether a type of pandas keeps values beneath its mask; nested types are left."""
     if isinstance(dtype, pd.ArrowDtype):
         return dtype.type not in (list, dict)
     if isinstance(dtype, pd.StringDtype):
@@ -86,7 +86,7 @@ def _one_code_each(column: nw.Series[Any]) -> nw.Series[Any]:
 
 
 def _alike_series(column: nw.Series[Any]) -> nw.Series[Any]:
-    # by a plain name; not by adding 0.0, which polars leaves out; Arrow compares no float16
+    # a plain name; polars drops the addition of 0.0; Arrow does not compare float16
     value = nw.col("values")
     one_zero = nw.when(value == 0.0).then(nw.lit(0.0)).otherwise(value).alias("values")
     zeroed = column.cast(nw.Float64).alias("values").to_frame().select(one_zero)["values"]
@@ -94,7 +94,7 @@ def _alike_series(column: nw.Series[Any]) -> nw.Series[Any]:
 
 
 def _alike_cells(column: pd.Series[Any]) -> Any:
-    """Return the cells of a pandas column, or None if equal values are the same already."""
+    """Return the cells of a pandas column, None if they are canonical already."""
     if isinstance(column.dtype, np.dtype):
         kind = column.dtype.kind
         return _alike_array(column.to_numpy()) if kind in ("f", "O") else None
@@ -108,7 +108,7 @@ def _alike_cells(column: pd.Series[Any]) -> Any:
 def _alike_array(cells: Array) -> Array:
     if cells.dtype.kind == "f":
         numbers: Array = cells + cells.dtype.type(0.0)  # -0.0 is 0.0 then
-        numbers[np.isnan(numbers)] = np.nan  # of which there are many
+        numbers[np.isnan(numbers)] = np.nan  # NaN has many bit patterns
         return numbers
     if cells.dtype.kind != "O":
         return cells
@@ -122,7 +122,7 @@ def _alike_array(cells: Array) -> Array:
 
 
 def _alike_times(times: Array) -> Array:
-    """Return dates and times, or durations, of one type, none in the second fold of an hour."""
+    """Return dates and times, or durations, of one type, with fold 0."""
     kinds, alike_times = {*map(type, times)}, np.empty(len(times), dtype=object)
     one: Any = pd.Timedelta if any(issubclass(kind, timedelta) for kind in kinds) else pd.Timestamp
     typed = map(one, times) if len(kinds) > 1 else times
@@ -146,7 +146,7 @@ def _alike_object(value: Any) -> Any:
 
 
 def own_block(columns: Sequence[Any], *, down: bool = False) -> Array | None:
-    """Return the block that was filled in place, if ``columns`` are its rows, or its columns."""
+    """Return the array whose rows (or columns, if ``down``) are ``columns``, or None."""
     if not columns or not all(isinstance(column, np.ndarray) for column in columns):
         return None
     block = columns[0].base

@@ -1,8 +1,8 @@
-"""Digests of rows, which depend on values alone and are the same in every engine.
+"""Digests of rows, which depend on values alone, and are equal in every engine.
 
-Equal numbers have equal digests whatever their types, and labels count by their letters. Codes and
-the order of rows or columns do not matter. The functions are our own and never change: the rows of
-a sample must not depend on a library's version.
+Equal numbers have equal digests whatever their types, and labels count as text. Codes and the order
+of rows or columns do not matter. The hash functions are defined here and never change, as samples
+must not depend on the version of a library.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def row_digests(columns: Mapping[Name, Values]) -> Array:
     """
     total: Array = np.zeros(1, dtype=np.uint64)
     for name, values in columns.items():
-        # a sum has no order of columns; the name keeps two columns from being exchanged
+        # a sum does not depend on the order of columns; the name distinguishes them
         total = total + _mixed(_hashes(values) ^ _of_text(f"column {name}"))
     return (_mixed(total) >> np.uint64(1)).astype(np.int64)
 
 
 def row_hashes(*words: Array) -> Array:
-    """Return 64 bits for each row of some columns of 64 bits, as signed numbers."""
+    """Return a 64-bit hash of each row of columns of 64 bits, as signed numbers."""
     total: Array = np.zeros(1, dtype=np.uint64)
     for column in words:
         total = _mixed(total ^ column.astype(np.uint64))
@@ -46,7 +46,7 @@ def row_hashes(*words: Array) -> Array:
 
 
 def _hashes(values: Values) -> Array:
-    """Return 64 bits for each value."""
+    """Return a 64-bit hash of each value."""
     if values.kind == "category":
         levels = [_of_level(level) for level in values.levels or ()]
         hashes: Array = np.concatenate([*levels, _GONE])[values.filled(-1)]
@@ -59,7 +59,7 @@ def _hashes(values: Values) -> Array:
 
 
 def _of_numbers(numbers: Array) -> Array:
-    """Return 64 bits for each number: those of its float, and the integer's if it has no float."""
+    """Return a 64-bit hash of each number: of its float, and the integer if no float holds it."""
     floats = numbers.astype(np.float64) + 0.0  # -0.0 is 0.0
     hashes = _mixed(floats.view(np.uint64))
     if numbers.dtype.kind not in "iu" or numbers.dtype.itemsize < floats.itemsize:
@@ -72,7 +72,7 @@ def _of_numbers(numbers: Array) -> Array:
 
 
 def _of_level(level: Any) -> Array:
-    """Return 64 bits for a label, or for a category that is a number those of the number."""
+    """Return a 64-bit hash of a label; a category that is a number has that of the number."""
     if isinstance(level, str):
         return _of_text(level)
     try:
@@ -89,7 +89,7 @@ def _of_text(text: str) -> Array:
 
 
 def _mixed(bits: Array) -> Array:
-    """Return the output function of SplitMix64 (Steele, Lea and Flood 2014) of each number."""
+    """Apply the output function of SplitMix64 (Steele, Lea and Flood 2014)."""
     bits = bits + _STEP
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

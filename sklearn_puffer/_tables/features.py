@@ -1,4 +1,4 @@
-"""Columns as a classifier sees them: a DataFrame, each column in its type."""
+"""Columns as features of a classifier: a DataFrame, each column in its type."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from sklearn_puffer._tables.values import Name, Values
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """The rows that a classifier sees.
+    """The rows of a classifier.
 
     Attributes
     ----------
     frame : DataFrame of shape (n_rows, n_columns)
-        Numbers as numbers, booleans as booleans, strings and categories as ``category`` with all
-        their levels, what is missing as missing; the columns named as in the table.
+        Numbers, booleans, and strings and categories as ``category`` with all their levels;
+        missing values stay missing, and columns have the names of the table.
     keys : ndarray of int of shape (n_rows, n_columns)
-        The rank of each value in its column: rows are equal where their keys are, and the order
-        of keys has nothing to do with that of the rows.
+        The rank of each value in its column: rows are equal if their keys are, and keys do not
+        depend on the order of rows.
     """
 
     frame: Any
@@ -56,7 +56,7 @@ class Features:
         return Features(self.take(rows), self.keys[rows])
 
     def without_many_levels(self, most: int) -> Features:
-        """Return the same rows with columns of more levels than that as codes of their values."""
+        """Return the rows with columns of more than ``most`` levels as codes."""
         codes = {
             name: self.keys[:, k]
             for k, (name, dtype) in enumerate(self.frame.dtypes.items())
@@ -70,7 +70,7 @@ class Features:
         return Features(frame, self.keys)
 
     def beside(self, numbers: Array) -> Features:
-        """Return the same rows with further columns of numbers, shape (n_rows, n_further)."""
+        """Return the rows with further columns of numbers, shape (n_rows, n_further)."""
         positions = [name for name in self.names if isinstance(name, int)]
         first, plain = max(positions, default=0) + 1, len(positions) == len(self.names)
         names = [first + k if plain else f"further {k}" for k in range(numbers.shape[1])]
@@ -80,7 +80,7 @@ class Features:
         return Features(pd.concat([self.frame, further], axis=1), keys)
 
     def chosen(self, names: Any) -> Features:
-        """Return the same rows with some of the columns only, in that order, for a model."""
+        """Return the rows with some of the columns, in that order."""
         return Features(self.frame[list(names)], self.keys)
 
 

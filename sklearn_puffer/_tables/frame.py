@@ -1,8 +1,8 @@
-"""The only module that knows DataFrames: columns in as numpy arrays, numpy arrays out as columns.
+"""DataFrames and arrays: columns are read as numpy arrays, and built from them.
 
-A `Table` hides whether the caller holds a pandas DataFrame, a frame that narwhals knows (polars,
-pyarrow) or an array. A column comes out as `Values`: numbers, or codes into a list of levels,
-with a mask of what is missing. Nothing here depends on the order of the rows.
+A `Table` is a pandas DataFrame, a frame that narwhals knows (polars, pyarrow) or an array. A column
+is read as `Values`: numbers, or codes of a list of levels, with a mask of missing values. Nothing
+here depends on the order of the rows.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class AnyTable(Protocol):
 
 
 class Table(AnyTable, Protocol):
-    """A table that is in memory, and the way back to its own type."""
+    """A table in memory, from which tables of its own type are built."""
 
     def empty_columns(self, dtypes: Mapping[Name, np.dtype[Any]]) -> dict[Name, Array]:
         """Return uninitialised columns of the output, to be filled in place."""
@@ -65,15 +65,15 @@ class Table(AnyTable, Protocol):
         """Return a table of the caller's own type, with those columns."""
 
     def original(self, name: Name, rows: Array | None = None) -> Any:
-        """Return a column untouched, as `build` takes it; with ``rows``, each value from there."""
+        """Return a column unchanged, as `build` takes it; with ``rows``, the values of these."""
 
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """A column of the output: filled data, or the caller's own column passed through.
+    """A column of the output: new data, or a column of the input that is ``passed``.
 
-    ``levels`` turns codes into labels; ``native`` asks for the type of the input column. A column
-    that is passed through is copied, unless it is ``fresh``, and nobody else's.
+    ``levels`` are the labels of codes; ``native`` asks for the type of the input column. A passed
+    column is copied, unless it is ``fresh``: made for the output alone.
     """
 
     data: Any
@@ -86,14 +86,14 @@ class Finished:
 
 
 def readable(X: Any, name: str = "X") -> Any:
-    """Return X if it is a DataFrame or no table at all: no unknown table is read by position.
+    """Return X if it is a DataFrame or array-like; refuse other tables.
 
     Parameters
     ----------
     X : object
         A pyarrow RecordBatch becomes a Table, and its columns of string_view strings.
     name : str, default="X"
-        What an error calls it.
+        Its name in errors.
 
     Raises
     ------
@@ -130,13 +130,13 @@ def is_frame(X: Any) -> bool:
     >>> is_frame(pd.DataFrame({"a": [1]})), is_frame([[1]])
     (True, False)
     """
-    if isinstance(X, np.ndarray):  # which narwhals looks at for long
+    if isinstance(X, np.ndarray):  # narwhals is slow on arrays
         return False
     return isinstance(X, pd.DataFrame) or nw.dependencies.is_into_dataframe(X)
 
 
 def frame_table(X: Any, name: str = "X") -> Table:
-    """Return the table of a DataFrame, after a check of its column labels."""
+    """Return the table of a DataFrame, whose column labels are checked."""
     if isinstance(X, pd.DataFrame):
         return _PandasTable(_with_checked_labels(X, name))
     # the other libraries do not let a name occur twice; narwhals has no words for it
@@ -156,7 +156,7 @@ def beside(
     named: str,
     read: Callable[[Table, Name], Values] = lambda table, name: table.values(name),
 ) -> dict[Name, Values]:
-    """Return columns beside X, aligned with it by position; errors call them ``named``.
+    """Return columns that are given beside X, aligned by position; errors call them ``named``.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def label_ranks(table: Any, rows: Array) -> list[Array]:
 
 
 def has_row_labels(table: Any) -> bool:
-    """Return whether a table has an index that does more than number its rows.
+    """Return whether a table has an index other than the default one.
 
     >>> has_row_labels(frame_table(pd.DataFrame({"a": [1, 2]}, index=["Ann", "Bob"])))
     True
@@ -217,7 +217,7 @@ def has_row_labels(table: Any) -> bool:
 def as_pandas(X: Any) -> Any:
     """Return a DataFrame of any kind as a pandas one; arrays as they are.
 
-    scikit-learn would build it from a single array, in which every column is an object.
+    scikit-learn would build it from one array, in which every column is of objects.
     """
     if isinstance(X, pd.DataFrame) or not is_frame(X):
         return X
@@ -242,14 +242,14 @@ def _as_pandas_column(column: nw.Series[Any]) -> Any:
         return pd.Categorical(column.to_list(), values.levels, ordered=values.ordered)
     if column.is_null().any() or not column.dtype.is_numeric():
         whole = column.dtype.is_integer()
-        # pandas itself would make floats of integers with gaps, and large ones equal
+        # pandas would make floats of integers with missing ones, and large ones equal
         kept = ("UInt64" if column.dtype == nw.UInt64 else "Int64") if whole else None
         return pd.Series(column.to_list(), dtype=kept)
     return column.to_numpy()
 
 
 class Read(Protocol):
-    """What tells how `fit` read a column."""
+    """A column with the unit in which `fit` read it."""
 
     @property
     def name(self) -> Name:
@@ -272,16 +272,16 @@ def _values_in(table: Any, name: Name, unit: str | None) -> Values:
 
 
 def first_values(table: Any, name: Name) -> Values:
-    """Return a public column as `fit` reads it, with the unit of dates and durations."""
+    """Return a public column as `fit` reads it; dates and durations have a unit."""
     original = getattr(table, "original", None)
     times = None if original is None else time_values(original(name), name)
     return table.values(name) if times is None else times
 
 
 def id_values(table: Any, name: Name) -> Values:
-    """Return a column of ids of any type; only which values are equal matters.
+    """Return a column of ids of any type, for comparisons.
 
-    Dates and durations are in nanoseconds. Values of types that are not read become their repr.
+    Dates and durations are in nanoseconds. Values of other types are compared by their repr.
 
     >>> column = pd.Series([(1, 2), "a", (1, 2), None], dtype=object)
     >>> id_values(frame_table(pd.DataFrame({"id": column})), "id").data.tolist()
@@ -318,7 +318,7 @@ class _FrameTable:
 
     def empty_columns(self, dtypes: Mapping[Name, np.dtype[Any]]) -> dict[Name, Array]:
         columns: dict[Name, Array] = {}
-        for dtype in dict.fromkeys(dtypes.values()):  # one block of memory is had in larger pages
+        for dtype in dict.fromkeys(dtypes.values()):  # one block, which has larger memory pages
             names = [name for name, wanted in dtypes.items() if wanted == dtype]
             block = np.empty((len(names), self.n_rows), dtype=dtype)
             columns |= dict(zip(names, block, strict=True))
@@ -337,7 +337,7 @@ class _PandasTable(_FrameTable):
         return pandas_values(self.original(name), name)
 
     def original(self, name: Name, rows: Array | None = None) -> Any:
-        if name not in self._columns:  # pandas makes a new object each time
+        if name not in self._columns:  # pandas makes a new object at each access
             self._columns[name] = _readable_series(self.frame[name], name)
         column = self._columns[name]
         return column if rows is None else column.iloc[rows].set_axis(column.index)
@@ -350,7 +350,7 @@ class _PandasTable(_FrameTable):
             for name, done in columns.items()
         }
         block = own_block(list(built.values()))
-        # copy=False keeps the filled columns as they are instead of gathering them once more
+        # copy=False: pandas does not copy the columns
         result = (
             pd.DataFrame(built, index=self.frame.index, copy=False)
             if block is None
@@ -396,7 +396,7 @@ class _NarwhalsTable(_FrameTable):
     frame: nw.DataFrame[Any]
 
     def values(self, name: Name) -> Values:
-        # by a plain name: in polars one like "^a.*$" asks for other columns
+        # a plain name: polars reads one like "^a.*$" as a pattern
         return narwhals_values(self.frame[str(name)].alias("values"), name)
 
     def original(self, name: Name, rows: Array | None = None) -> Any:
@@ -434,7 +434,7 @@ class _NarwhalsTable(_FrameTable):
         else:
             castable = all(_narwhals_holds_level(original.dtype, level) for level in done.levels)
             like = [level for level in done.levels if level is not None]
-        # never the values drawn decide, which may all be missing
+        # the type never depends on the released values, which may all be missing
         return made.cast(
             original.dtype if castable else nw.new_series("", like, backend=backend).dtype
         )
@@ -459,14 +459,14 @@ class _ArrayTable:
 
     @cached_property
     def _is_complete(self) -> bool:
-        """Whether these are floats without NaN: one pass in the array's own memory order."""
+        """Whether these are floats without NaN, in one pass over memory."""
         plain = self.array.dtype.kind == "f" and self.array.dtype.itemsize <= 8
         return plain and not np.isnan(self.array.min(initial=np.inf))
 
     def empty_columns(self, dtypes: Mapping[Name, np.dtype[Any]]) -> dict[Name, Array]:
         if len(set(dtypes.values())) > 1:
             return {name: np.empty(self.n_rows, dtype=dtype) for name, dtype in dtypes.items()}
-        # one block in the caller's own memory order, so that filling its columns is the last copy
+        # one array, so that its columns need no further copy
         whole = np.empty((self.n_rows, len(dtypes)), dtype=next(iter(dtypes.values())))
         return {name: whole[:, position] for position, name in enumerate(dtypes)}
 
@@ -494,7 +494,7 @@ class _ArrayTable:
             return times
         holds_objects = self.array.dtype.kind in "OUS"
         if done.levels is None:
-            # whole numbers and booleans that are missing somewhere are no floats among objects
+            # among objects, whole numbers and booleans with missing ones do not become floats
             counted = done.missing is not None and np.asarray(done.data).dtype.kind in "biu"
             return _take_object(done) if holds_objects and counted else _with_nan(done)
         labels = take_levels(done.levels, np.where(_mask(done), -1, done.data))
@@ -502,7 +502,7 @@ class _ArrayTable:
 
 
 def _level_type(dtype: np.dtype[Any], done: Finished) -> np.dtype[Any]:
-    """Return the type of an array that holds every level: the drawn values never decide it."""
+    """Return the type of an array that holds every level; released values do not matter."""
     levels = list(done.levels or ())
     kept: Array = np.array([level for level in levels if level is not None])
     gone = len(kept) < len(levels) or done.missing is not None
@@ -516,7 +516,7 @@ def _numpy_column(dtype: np.dtype[Any], done: Finished) -> Any:
     if done.missing is not None and dtype.kind == "O":
         return pd.Series(_take_object(done), dtype=dtype).array
     if done.missing is not None and dtype.kind != "f":
-        array: Any = pd.array(done.data)  # no type of numpy but floats and objects can miss values
+        array: Any = pd.array(done.data)  # only floats and objects of numpy can be missing
         array[_mask(done)] = pd.NA
         return array
     filled = _with_nan(done)
@@ -526,12 +526,12 @@ def _numpy_column(dtype: np.dtype[Any], done: Finished) -> Any:
 
 
 def _holds(dtype: Any, data: Array) -> bool:
-    """Return whether a column of ``dtype`` can hold the released data without a change of kind."""
+    """Return whether a ``dtype`` can hold the released data."""
     if pd.api.types.is_bool_dtype(dtype):
         return data.dtype.kind == "b"
     if pd.api.types.is_integer_dtype(dtype):
         return data.dtype.kind in "iu"
-    # no float16, where noise would soon be infinite
+    # no float16, in which noise overflows
     return bool(pd.api.types.is_float_dtype(dtype)) and dtype.itemsize > 2
 
 
@@ -554,7 +554,7 @@ def _with_nan(done: Finished) -> Array:
 
 
 def _pandas_holds_levels(dtype: Any, done: Finished) -> bool:
-    """Return whether a type holds every level; the levels decide, never the values drawn."""
+    """Return whether a type holds every level; released values do not matter."""
     levels = [*(done.levels or ()), *([None] if done.missing is not None else [])]
     try:
         held = pd.Series(levels, dtype=dtype).tolist()
@@ -583,7 +583,7 @@ def _take_object(done: Finished) -> Array:
 def _categories(levels: Sequence[Any], like: pd.Index[Any]) -> pd.Index[Any]:
     """Return the categories of `fit`, in the type of ``like`` if that can hold them.
 
-    The categories of the released rows would tell which values occur.
+    Categories of the released rows would reveal which values occur.
     """
     index: pd.Index[Any] = pd.Index([level for level in levels if level is not None])
     try:
@@ -594,7 +594,7 @@ def _categories(levels: Sequence[Any], like: pd.Index[Any]) -> pd.Index[Any]:
 
 
 def _readable_series(column: pd.Series[Any], name: Name) -> pd.Series[Any]:
-    """Return the column, unless pandas has a type for it that it cannot compute with."""
+    """Return the column, unless pandas cannot take rows of its type."""
     if isinstance(column.dtype, pd.ArrowDtype) and str(column.dtype).startswith("string_view"):
         raise TypeError(
             f"column {name!r} has type {column.dtype}, of which pandas takes no rows; convert it, "
@@ -643,7 +643,7 @@ def whole_arrow(X: Any) -> Any:
 
 
 def _beside_table(features: Any, named: str) -> Table:
-    """Return the table of a column, a frame or an array that is given beside X."""
+    """Return the table of a column, frame or array that is given beside X."""
     single = named.removesuffix("s")
     if isinstance(features, pd.Series):
         name = features.name if isinstance(features.name, str) else single
