@@ -97,6 +97,20 @@ def test_the_certificate_states_what_own_arithmetic_finds(rows):
     assert as_counted < certificate.facts.table < 2.0
 
 
+def test_a_value_of_one_person_in_a_typical_row_is_not_called_that_of_many():
+    place, k = np.repeat([0, 100], 30), np.arange(60)
+    jobs = np.array([f"j{each:02}" for each in range(30)] * 2)  # each once in a place
+    pay = np.where(k % 30 < 15, k % 5, np.nan)  # of half of the people of a place
+    table = pd.DataFrame({"ill": k % 2, "place": place, "job": jobs, "pay": pay})
+    told = PufferfishMicroaggregator(sensitive="ill", n_prototypes=2, level=None).fit(table)
+    ((people,), (one,)) = ({*told.counts_.sum(axis=1)}, {*told.prototypes_["job"]})
+    assert (people, (jobs[told.labels_ == 0] == one).sum()) == (30, 1)
+    assert told.prototypes_["pay"].notna().all()
+    said = " ".join(told.certificate_.assumptions)
+    assert "each of at least 30 rows: medians of the numbers that half of these have" in said
+    assert "most frequent categories, be they of one person" in said
+
+
 def test_two_readers_and_what_is_not_covered_have_a_line_each(rows):
     assert "Risk: a second independent release" in str(rows.certificate_)
     text = rows.certificate_.details()

@@ -312,8 +312,9 @@ def not_covered(facts: PrototypeFacts) -> list[str]:
             ]
         ),
         "Not covered: a second release of the same row, so several rows of one person.",
-        "Not covered: the typical rows themselves, medians of at least "
-        f"{facts.smallest} rows; the number of prototypes was chosen by their total change.",
+        f"Not covered: the typical rows themselves, each of at least {facts.smallest} rows: "
+        "medians of the numbers that half of these have, and most frequent categories, be they "
+        "of one person; the number of prototypes was chosen by their total change.",
         *([] if facts.level is not None else [_AS_COUNTED]),
         *([] if facts.drawn is None else [_about_drawn(facts)]),
         *([_BY_LABELS] if facts.labels else []),
