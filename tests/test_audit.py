@@ -41,6 +41,7 @@ from sklearn_puffer._review.readers import with_copies
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.usefixtures("seeded_draws"),
 ]
 
 

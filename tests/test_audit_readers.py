@@ -1,7 +1,6 @@
 """Readers of an audit find mechanisms that are broken on purpose, and let honest ones be."""
 
 import sys
-from itertools import count
 
 import numpy as np
 import pandas as pd
@@ -19,25 +18,21 @@ from sklearn_puffer import (
     PufferfishSwap,
     audit,
 )
-from sklearn_puffer._noise import seeded_entropy
-from sklearn_puffer._release import table_release
 from sklearn_puffer._review import readers
 from sklearn_puffer._review.readers import boosted
 from sklearn_puffer.datasets import make_people
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.usefixtures("seeded_draws"),
+]
 QUICK = {"attackers": LogisticRegression()}
 N = 900
 
 
 @pytest.fixture
 def findings_alone(monkeypatch):
-    """Leave out of an audit what no finding depends on, and most trees: so many can be made.
-
-    Draws are seeded: an honest release has a finding in one audit of twenty at most, by chance.
-    """
-    numbers = count()
-    monkeypatch.setattr(table_release, "system_entropy", lambda: seeded_entropy(0, next(numbers)))
+    """Leave out of an audit what no finding depends on, and most trees: so many can be made."""
     monkeypatch.setattr(readers, "boosted", lambda _: boosted(15))
     module = sys.modules["sklearn_puffer._review.audit"]
     monkeypatch.setattr(module, "_notes", lambda *_: [])

@@ -144,12 +144,12 @@ def test_a_lazy_table_is_refused_with_what_to_do():
 @pytest.mark.parametrize("noise", ["laplace", "cauchy"])
 def test_more_than_fifty_secrets_are_refused_at_once(noise):
     """A continuous secret ran for minutes without a word."""
-    began = time.monotonic()
+    began = time.process_time()  # which other processes take nothing of
     with pytest.raises(ValueError, match=r"read numbers in bins .*'score': 5.*, merge the values"):
         PufferfishNoiser(1.0, sensitive="score", public="x", noise=noise).fit(TABLE)
     with pytest.raises(ValueError, match="and 50 are the most"):
         plan(TABLE, "score", public="x", noise=noise)
-    assert time.monotonic() - began < 5.0
+    assert time.process_time() - began < 5.0
     fifty = TABLE.assign(score=np.arange(N_ROWS) % 50)
     PufferfishNoiser(1.0, sensitive="score", public="x").fit(fifty)
 
