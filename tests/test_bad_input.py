@@ -796,3 +796,11 @@ def test_fits_and_priors_that_do_not_go_together_are_named():
     with pytest.raises(ValueError, match="priors must be one or more over the same columns"):
         is_computable([HALVES, Discrete([[0, 1]], [1.0])])
     assert not is_computable([HALVES, GaussianMixture([1.0], [0.0], [1.0])])
+
+
+@pytest.mark.parametrize("rows", [{"x": 7041.0}, {"x": [7041.0]}, [{"x": 7041.0}]], ids=repr)
+def test_rows_as_dicts_are_refused_without_being_shown(rows):
+    noiser = PufferfishNoiser(sensitive="s").fit(pd.DataFrame({"s": [0, 1] * 20, "x": [1, 2] * 20}))
+    with pytest.raises(TypeError, match=r"X has rows as dicts; give a table, pandas") as caught:
+        noiser.transform(rows)
+    assert "7041" not in str(caught.value)

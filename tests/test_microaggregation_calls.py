@@ -177,7 +177,10 @@ def test_what_a_lazy_table_cannot_have_is_refused_by_name(options, y, message):
 @pytest.mark.parametrize(
     ("values", "told"),
     [
-        ("typical", "1 of 3 columns change more than a constant in their place would"),
+        (
+            "typical",
+            "column 'told_by' (by 0.328 sd; a constant: 0.259) changes more than a constant in",
+        ),
         ("drawn", None),
     ],
 )
@@ -191,7 +194,7 @@ def test_a_column_that_changes_more_than_a_constant_is_warned_of_as_of_little_us
         warnings.simplefilter("always")
         rows.fit(table, sensitive_features=secret)
     useless = [str(each.message) for each in caught if each.category is UtilityWarning]
-    assert [said.partition(", most")[0] for said in useless] == ([told] if told else [])
+    assert [told in said for said in useless] == [True] * bool(told)
 
 
 def test_typical_rows_that_tell_no_more_than_constants_are_warned_of_as_of_little_use():

@@ -380,6 +380,18 @@ def test_a_row_halfway_between_two_typical_rows_takes_the_first():
     ]
 
 
+def distances_to(points, place, prototypes):
+    """Return l1 distances, in which a number that one of two lacks counts by its indicators."""
+    apart, space = np.abs(points - place), prototypes.coordinates
+    start = len(space.number_axes)
+    for axis in space.indicator_axes:
+        if axis in space.number_axes:
+            gone = (points[:, start + 1] > 0.0) | (place[start + 1] > 0.0)
+            apart[gone, space.number_axes.index(axis)] = 0.0
+        start += axis.n_indicators
+    return apart.sum(axis=1)
+
+
 @pytest.mark.slow
 @given(st.integers(0, 1000))
 def test_mean_changes_are_those_of_all_pairs_of_rows_and_typical_rows(seed):
@@ -393,7 +405,7 @@ def test_mean_changes_are_those_of_all_pairs_of_rows_and_typical_rows(seed):
     points = prototypes.coordinates.read(table).dense()
     places = prototypes.coordinates.rows(prototypes.rows).dense()
     expected = [
-        [np.abs(points[codes == a] - place).sum(axis=1).mean() for place in places]
+        [distances_to(points[codes == a], place, prototypes).mean() for place in places]
         for a in range(len(prototypes))
     ]
     assert np.allclose(changes.mean(), expected, atol=1e-12)
@@ -410,6 +422,30 @@ def test_shares_of_unchanged_values_are_counted_by_column():
     for name, share in changes.unchanged().items():
         same = (X[name] == out[name]).fillna(False) | (X[name].isna() & out[name].isna())
         assert shares @ np.diag(share) == pytest.approx(same.mean(), abs=1e-12), name
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_changes_of_numbers_are_those_of_values_and_one_deviation_beside_a_gap(seed):
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-1, 2, 300) + rng.choice([0.0, 5.0], 300)
+    gone = rng.random(300) < np.where(x > 3.0, 0.7, 0.1)
+    X = pd.DataFrame({"x": np.where(gone, np.nan, x), "y": rng.normal(size=300)})
+    table, prototypes = learnt(X, 5, 3)
+    codes = codes_of(prototypes, table)
+    changes = MeanDistances(prototypes)
+    changes.add(prototypes.coordinates.read(table).points(slice(0, 300)), codes)
+    told, same = changes.in_deviations(), changes.unchanged()
+    for name in X:
+        own, typical = X[name].to_numpy(), prototypes.rows[name]
+        others = np.where(typical.missing if typical.n_missing else False, np.nan, typical.data)
+        spread = np.nanstd(own)
+        apart = np.abs(own[:, None] - others) / spread
+        gaps = np.isnan(own)[:, None], np.isnan(others)[None]
+        apart = np.where(gaps[0] | gaps[1], gaps[0] != gaps[1], apart)
+        for a in range(len(prototypes)):
+            assert told[name][a] == pytest.approx(apart[codes == a].mean(axis=0), abs=1e-5)
+            equal = (apart[codes == a] == 0.0).mean(axis=0)
+            assert same[name][a] == pytest.approx(equal, abs=1e-12)
 
 
 def test_sums_of_changes_depend_neither_on_the_order_of_rows_nor_on_blocks():

@@ -7,7 +7,7 @@ that are distinct stay distinct as float64. No mask is lost, and no table is rea
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from inspect import getattr_static
@@ -270,8 +270,14 @@ _WAYS = (
 def refuse_tables(values: Any, name: str) -> None:
     """Refuse an unknown table: read by position, its named columns could be mistaken for others.
 
+    Dicts are refused, too: errors about arrays show what is in them.
+
     >>> refuse_tables([[1, 2]], "X")
     """
+    first = values[0] if isinstance(values, list) and values else values
+    if isinstance(first, Mapping) and not hasattr(first, "shape"):  # as some sparse arrays are
+        rows = f"[{name}]" if first is values else name
+        raise TypeError(f"{name} has rows as dicts; give a table, pandas.DataFrame({rows}).")
     if _is_table(values, (*_MARKS_OF_TABLES, *_MARKS_OF_ARROW)):
         way = way_to_table(values, name)
         raise TypeError(

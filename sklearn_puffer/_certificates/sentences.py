@@ -34,12 +34,18 @@ def worthless_sentence(utility: Sequence[ColumnUtility], *, noisy: bool = True) 
     worse = [column for column in utility if column.worse]
     worst = max(worse, key=lambda column: (column.change_sd, column.median_change))
     figures = f" (by {worst.change_sd:.3g} sd; a constant: {worst.constant_sd:.3g})"
-    way = "release fewer columns, or take PufferfishMicroaggregator" if noisy else "leave them out"
+    most = f"{brief(worst.name)}{figures if math.isfinite(worst.change_sd) else ''}"
+    one = len(worse) == 1
+    way = "leave it out" if one else "see utility_, and leave them out"
+    if noisy:
+        way = "release fewer columns, or take PufferfishMicroaggregator"
     if len(utility) == 1:
         way = "take a larger epsilon"
+    if one:
+        return f"column {most} changes more than a constant in its place would; {way}."
     return (
         f"{len(worse)} of {len(utility)} columns change more than a constant in their place would, "
-        f"most {brief(worst.name)}{figures if math.isfinite(worst.change_sd) else ''}; {way}."
+        f"most {most}; {way}."
     )
 
 

@@ -219,10 +219,10 @@ class SolvedCandidate:
         sums = np.zeros((len(axes), 3))
         changes = _changes(self.prototypes, sample, self.sample_codes, self.parts)
         for flows, change in zip(self.flows(), changes, strict=True):
-            by_column, same = change.by_column(), change.unchanged()
+            by_column, same = change.in_deviations(), change.unchanged()
             stay = flows.sum(axis=1)
             for total, axis in zip(sums, axes, strict=True):
-                apart = by_column[axis.name] / axis.factor
+                apart = by_column[axis.name]
                 total += (
                     (flows * apart).sum(),
                     stay @ np.diag(apart),

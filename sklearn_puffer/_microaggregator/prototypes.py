@@ -291,9 +291,9 @@ class MeanDistances:
 
     .. math:: d(a, b) = \frac{1}{N_a} \sum_{x \in a} \sum_k |z_k(x) - z_k(t_b)|
 
-    over the coordinates k of columns; those of scores are summed in `scores`. Rows are added in
-    blocks. Sums are whole multiples of the step of the coordinates, so they do not depend on the
-    order of rows.
+    over the coordinates k of columns; of two numbers of which one is missing the indicators alone
+    count. Those of scores are summed in `scores`. Rows are added in blocks. Sums are whole
+    multiples of the step of the coordinates, so they do not depend on the order of rows.
 
     Parameters
     ----------
@@ -320,15 +320,28 @@ class MeanDistances:
     def by_column(self) -> dict[Name, FloatArray]:
         """Return the mean distance in each column, shape (M, M)."""
         space = self._prototypes.coordinates
-        of_axis: dict[Name, FloatArray] = {}
-        parts = [
-            *zip(space.number_axes, (sums.totals() for sums in self._numbers), strict=False),
-            *zip(space.indicator_axes, self._mismatches(), strict=True),
-        ]
-        sizes = np.maximum(self._sizes, 1.0)[:, None]
-        for axis, totals in parts:
-            of_axis[axis.name] = of_axis.get(axis.name, 0.0) + totals / sizes
-        return {axis.name: of_axis[axis.name] for axis in space.axes}
+        each = {axis: 2.0 * space.indicator_value(axis) for axis in space.indicator_axes}
+        return self._summed(dict.fromkeys(space.number_axes, 1.0), each)
+
+    def in_deviations(self) -> dict[Name, FloatArray]:
+        """Return the mean change of each column, shape (M, M).
+
+        It is in standard deviations; a missing value is one from any other, as are categories.
+        """
+        space = self._prototypes.coordinates
+        units = {axis: 1.0 / axis.factor for axis in space.number_axes}
+        return self._summed(units, dict.fromkeys(space.indicator_axes, 1.0))
+
+    def _summed(
+        self, units: Mapping[NumberAxis, float], indicators: Mapping[Axis, float]
+    ) -> dict[Name, FloatArray]:
+        """Return mean distances of numbers in some units, and of indicators, by column."""
+        numbers, sizes = self._numbers_beside_gaps(), np.maximum(self._sizes, 1.0)[:, None]
+        totals = {axis.name: unit * numbers[axis.name][0] for axis, unit in units.items()}
+        for (axis, unit), counts in zip(indicators.items(), self._indicators, strict=True):
+            others = unit * (self._sizes[:, None] - counts.same())
+            totals[axis.name] = totals.get(axis.name, 0.0) + others
+        return {axis.name: totals[axis.name] / sizes for axis in self._prototypes.coordinates.axes}
 
     def mean(self) -> FloatArray:
         """Return d, shape (M, M)."""
@@ -346,19 +359,29 @@ class MeanDistances:
         Numbers are equal if their coordinates are.
         """
         space, sizes = self._prototypes.coordinates, np.maximum(self._sizes, 1.0)[:, None]
-        numbers = zip(space.number_axes, self._numbers, strict=False)
-        same = {axis.name: sums.same() for axis, sums in numbers}
+        same = {name: count for name, (_, count) in self._numbers_beside_gaps().items()}
         for axis, counts in zip(space.indicator_axes, self._indicators, strict=True):
             if not isinstance(axis, NumberAxis):
                 same[axis.name] = counts.same()
         return {axis.name: same[axis.name] / sizes for axis in space.axes}
 
-    def _mismatches(self) -> list[FloatArray]:
-        space = self._prototypes.coordinates
-        return [
-            2.0 * space.indicator_value(axis) * (self._sizes[:, None] - counts.same())
-            for axis, counts in zip(space.indicator_axes, self._indicators, strict=True)
-        ]
+    def _numbers_beside_gaps(self) -> dict[Name, tuple[FloatArray, FloatArray]]:
+        """Return sums of the distances between numbers, and how many are equal, by column.
+
+        What is missing lies at 0 among the numbers, which is undone here.
+        """
+        space, found = self._prototypes.coordinates, {}
+        indicators = zip(space.indicator_axes, self._indicators, strict=True)
+        counts_of = {axis.name: counts for axis, counts in indicators}
+        numbers = self._prototypes.points.numbers.T
+        for axis, sums, typical in zip(space.number_axes, self._numbers, numbers, strict=False):
+            distances, same = sums.totals(), sums.same()
+            if axis.lacks:
+                gone, lacks = counts_of[axis.name].gaps()
+                distances = np.where(lacks, 0.0, distances - gone * np.abs(typical))
+                same = np.where(lacks, gone, same - gone * (typical == 0.0))
+            found[axis.name] = distances, same
+        return found
 
 
 class _NumberSums:
@@ -410,6 +433,10 @@ class _IndicatorCounts:
         cells = codes * self._width + indicators % self._width
         shape = self._counts.shape
         self._counts += np.bincount(cells, weights, self._counts.size).reshape(shape)
+
+    def gaps(self) -> tuple[FloatArray, Array]:
+        """Return of numbers how many rows of a lack one, shape (M, 1), and which typical rows."""
+        return self._counts[:, 1:2], self._typical == 1
 
     def same(self) -> FloatArray:
         """Return how many rows of a have the category of b, shape (M, M).

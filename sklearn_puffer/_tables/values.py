@@ -463,7 +463,7 @@ class Faults:
     >>> faults.refuse()
     Traceback (most recent call last):
     ...
-    ValueError: 2 faults were found in the columns of the table, one in each line:
+    ValueError: 2 faults were found in the columns of the table:
     could not convert string to float: 'x'
     could not convert string to float: 'y'
     """
@@ -496,8 +496,7 @@ class Faults:
         kind = TypeError if all(isinstance(f, TypeError) for f in self._found) else ValueError
         lines = "\n".join(map(str, self._found))
         raise kind(
-            f"{len(self._found)} faults were found in the columns of the table, one in each line:\n"
-            f"{lines}"
+            f"{len(self._found)} faults were found in the columns of the table:\n{lines}"
         ) from self._found[0]
 
 
