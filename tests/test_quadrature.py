@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.special import logsumexp
-from test_line_pairs import drawn, families, log_terms
+from test_line_pairs import drawn, families, log_terms, pair_of
 
 from sklearn_puffer._losses.quadrature import renyi_by_quadrature
 
@@ -52,3 +52,26 @@ def test_renyi_losses_have_ten_digits_and_take_few_points(family, seed, alpha):
     exactly = renyi_by_quadrature(pair, alpha, high.max() * (1.0 + 1e-12))
     assert np.array_equal(exactly, (low, high))
     assert sum(asked) > points
+
+
+@families
+@pytest.mark.parametrize(("atoms", "most"), [([0.0, 1.0, 1e3], 1500), ([0.0, 30.0, 1e5], 2000)])
+def test_values_far_apart_take_hardly_more_points_and_lose_no_digits(family, atoms, most):
+    noise = family(1.0)
+    _, pair = pair_of(atoms, [[3, 4, 5], [5, 4, 3]], noise)
+    asked, densities = [], pair.densities
+
+    def counted(points, middles):
+        asked.append(len(points))
+        return densities(points, middles)
+
+    pair.densities = counted
+    low, high = renyi_by_quadrature(pair, 3.0)
+    # of light tails hardly anything is left between values; heavy ones are smooth there
+    assert sum(asked) <= most + 3000 * (noise.power is not None)
+    assert (high - low <= 1e-10).all()
+    masses = np.array([[3.0, 4.0, 5.0], [5.0, 4.0, 3.0]]) / 12.0
+    if atoms[1] > 1.0:  # only the masses count
+        exact = [np.log((p**3 / q**2).sum()) / 2.0 for p, q in (masses, masses[::-1])]
+        assert (high <= np.array(exact) * (1.0 + 1e-9)).all()
+        assert (low >= np.array(exact) * (0.9 if noise.power else 1.0 - 1e-4)).all()
