@@ -114,10 +114,8 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        for folder in ("sklearn_puffer", "examples", "tests"):
-            ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(CHECKOUT / folder, Path(scratch, folder), ignore=ignored)
-        shutil.copy(CHECKOUT / "pyproject.toml", scratch)
+        ignored = shutil.ignore_patterns(".*", "__pycache__", "build")  # tests read pages, too
+        shutil.copytree(CHECKOUT, scratch, ignore=ignored, dirs_exist_ok=True)
         os.chdir(scratch)
         os.environ["PYTHONPATH"] = scratch
         rows = [(name, _outcomes(name, options)) for name in options.modules]
