@@ -32,6 +32,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.usefixtures("seeded_draws")
 def test_what_is_drawn_follows_the_distribution_that_is_certified():
     """Integers: X plus Laplace noise, rounded to the nearest integer."""
     frame = table(("whole",), n_rows=30_000)
