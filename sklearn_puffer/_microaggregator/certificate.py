@@ -379,11 +379,6 @@ def as_matrix(rows: IntegerRows) -> Any:
     return csr_array((rows.shares / WHOLE, rows.targets.copy(), rows.starts.copy()), shape=shape)
 
 
-def as_rows(matrix: FloatArray) -> Any:
-    """Return a matrix of probabilities as a sparse one."""
-    return csr_array(matrix)
-
-
 def further_odds(rows: IntegerRows, boxes: MassBoxes, pairs: Array) -> float:
     """Return the limit of the log odds for ever more releases of one row, over the set.
 

@@ -380,7 +380,10 @@ class ReleasedRows:
         rows, counts = np.unique(digests, return_counts=True)
         table, n_before = digest(rows, counts), int(self._counts.sum())
         known = rows[: np.searchsorted(rows, self._farthest, side="right")]
-        n_repeated = int(counts[: len(known)][np.isin(known, self._rows)].sum())
+        n_repeated = 0
+        if len(self._rows):  # ascending, as known is
+            nearest = np.take(self._rows, np.searchsorted(self._rows, known), mode="clip")
+            n_repeated = int(counts[: len(known)][nearest == known].sum())
         share = 1.0 - np.count_nonzero(self._counts == 1) / max(n_before, 1)
         by_chance = share * int(counts[: len(known)].sum())
         many = bool(n_repeated > by_chance + 3.0 * by_chance**0.5 + 2.0)

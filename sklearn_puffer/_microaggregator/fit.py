@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from sklearn_puffer._base import FloatArray
 from sklearn_puffer._certificates import (
@@ -35,7 +36,6 @@ from sklearn_puffer._microaggregator.certificate import (
     PrototypeFacts,
     PrototypeUtility,
     StrataFacts,
-    as_rows,
     further_odds,
     not_covered,
     share_beyond,
@@ -179,7 +179,7 @@ class LearntRows:
             np.hstack([group.counts for group in best.candidate.counts(k)])
             for k in range(self.read.n_strata)
         ]
-        channels = [as_rows(part.matrix(best.shares)) for part in best.parts]
+        channels = [csr_array(part.matrix(best.shares)) for part in best.parts]
         labels = None if strata is None else (strata.names, strata.labels)
         return {
             "prototypes_": values_frame(best.prototypes.rows),
