@@ -56,9 +56,10 @@ class Unseen(Moved):
     def sentence(self) -> str:
         """Return the warning."""
         worst = max(self.counts, key=lambda name: self.counts[name])
+        n = sum(self.counts.values())
         return (
-            f"{sum(self.counts.values()):,} values were not seen in fit, most of them in column "
-            f"{str(worst)[:40]!r}; their rows became typical rows all the same: fit on rows that "
+            f"{n:,} value{' was' if n == 1 else 's were'} not seen in fit, most in column "
+            f"{str(worst)[:40]!r}; such rows became typical rows all the same: fit on rows that "
             "have them."
         )
 

@@ -584,7 +584,7 @@ class _Rows(_Settings):
         else:
             enough = self.audit._findable()
             yield f"Attacks: whether those that were tried are enough: {enough}."
-        yield "Use: whether what is left serves its purpose, by the changes and the task above."
+        yield "Use: whether what is left serves its purpose, by the changes above, and by the task."
 
     def _figures(self) -> Section:
         """Return the figures that are looked at first, with their picture."""
