@@ -431,7 +431,7 @@ def test_what_insiders_learn_grows_with_the_distance_of_secrets_as_the_certifica
     far = (apart / np.maximum(steps, 1)).max()  # of a unit of distance
     assert far <= swap.certificate_.facts.insider_loss + 1e-6 <= 1.0 + 2e-6
     assert far > swap.certificate_.facts.insider_loss - 1e-6
-    said = "about the holder by at most e^1, to the power of their distance."
+    said = "about the holder at most 2.72 times, to the power of their distance."
     assert said in str(swap.certificate_)
 
 

@@ -27,7 +27,7 @@ from sklearn_puffer._documents import Section, plain_record
 from sklearn_puffer._engines import CHANGED
 from sklearn_puffer._rows import RowGroups
 from sklearn_puffer._tables import Name, named_frame, series
-from sklearn_puffer._words import listed, quoted, short_number, shown
+from sklearn_puffer._words import listed, quoted, short_number, shown, times
 from sklearn_puffer.notions import Pufferfish
 
 _OF_DISTANCE = ", to the power of their distance"
@@ -100,9 +100,9 @@ class ExchangeFacts:
             return "Not covered: insiders. Who finds the own row may learn its holder's secret."
         return (
             "An insider who finds the own row with somebody, and goes by nothing else (not even by "
-            "the row he holds himself), shifts the odds about the holder by at most "
-            f"e^{self.insiders:g}{_OF_DISTANCE if self.distances else ''}. Those whose secret just "
-            f"one of the other {who} of their stratum has learn that it is not this one; they are "
+            "the row he holds himself), shifts the odds about the holder at most "
+            f"{times(self.insiders)}{_OF_DISTANCE if self.distances else ''}. Those whose secret "
+            f"just one of the other {who} of their stratum has learn that it is not this one; they are "
             f"{self.rare:.2g} of the {who}. (Proven: {short_number(self.insider_loss or 0.0)}.)"
         )
 
