@@ -2,11 +2,12 @@
 
 from itertools import product
 
+import mpmath
 import numpy as np
 import pytest
 
 from sklearn_puffer._losses import LossTable
-from sklearn_puffer._losses.divergences import Panels, both_intervals
+from sklearn_puffer._losses.divergences import Panels, apart, both_intervals
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
@@ -124,3 +125,20 @@ def divergence(p, q, notion):
     if notion.delta > 0.0:
         return np.maximum(p - np.exp(np.longdouble(notion.epsilon)) * q, 0.0).sum()
     return f.max()
+
+
+@mpmath.workdps(40)
+def test_differences_of_masses_are_rounded_outwards_by_a_few_ulps():
+    rng = np.random.default_rng(2)
+    p, q = 10.0 ** rng.uniform(-200.0, 0.0, (2, 100))
+    q[:5] = 0.0
+    factor = np.log(p) - np.log(np.where(q > 0.0, q, 1.0)) - rng.exponential(size=100)
+    ends = [apart(p, q, factor, side) for side in (-1.0, 1.0)]
+    for k in range(100):
+        taken = mpmath.exp(mpmath.mpf(factor[k])) * mpmath.mpf(q[k])
+        exact = mpmath.mpf(p[k]) - taken
+        assert ends[0][k] <= exact <= ends[1][k]
+        size = 2.0 * abs(factor[k]) + (abs(np.log(q[k])) if q[k] else 0.0)
+        room = 2.0**-52 * (float(taken) * (4.0 + size) + 4.0 * p[k])
+        assert exact - ends[0][k] <= 1.7 * room
+        assert ends[1][k] - exact <= 1.7 * room
