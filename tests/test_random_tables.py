@@ -184,7 +184,8 @@ def explain(error):
     message = str(error)
     assert re.search(SUBJECTS, message), message
     assert type(error) in (TypeError, ValueError)
-    assert "\n" not in message.split("Feature names")[0].strip()[:60]
+    first = message.split("Feature names")[0].split("columns of the table:\n")[0]
+    assert "\n" not in first.strip()[:60]
 
 
 PROFILE = {
