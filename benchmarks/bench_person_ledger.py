@@ -10,7 +10,6 @@ from _measure import alone
 
 from sklearn_puffer import PersonLedger
 from sklearn_puffer._certificates import Precisions
-from sklearn_puffer._ledgers.persons import Call
 
 
 def rows(quick=False):
@@ -60,5 +59,5 @@ def _spend(ledger, n, number):
     draws = persons[:, 0] + np.uint64(number)
     noted = SimpleNamespace(persons=persons, forms=draws & np.uint64(0), draws=draws, is_text=False)
     start = time.process_time()
-    ledger._spend(noted, Call("", number, "", {"age": 1e3}), "raise")
+    ledger._spend(noted, {"age": 1e3}, ("", number, ""), "raise")
     return time.process_time() - start

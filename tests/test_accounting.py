@@ -146,6 +146,7 @@ def test_the_interval_never_excludes_zero_loss_from_below():
     assert ends(p, Discrete.from_counts([0.0, 1.0], [2, 2]), 1.0)[0].tolist() == [0.0, 0.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theta", [0.3, 20.0, 1e4])
 def test_a_thousand_atoms_agree_with_a_dense_matrix(theta):
     rng = np.random.default_rng(5)

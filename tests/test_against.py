@@ -371,6 +371,7 @@ def own_prior(table, public, change=0):
     return distributions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("public", "options"),
     [

@@ -45,6 +45,7 @@ def chance(prior, noise, ends):
     return float((parts[0] * parts[1])[:, 0] @ prior.probabilities)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", FAMILIES, ids=lambda noise: type(noise).__name__)
 @pytest.mark.parametrize("width", [0.02, 0.4])
 def test_every_box_holds_its_masses_and_log_ratios_and_hardly_more(noise, width):

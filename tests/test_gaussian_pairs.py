@@ -79,6 +79,7 @@ def test_translations_lose_their_closed_forms(shift, epsilon):
         assert not high.any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("others", [0.0, 0.5, 3.0])
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
 def test_other_users_never_widen_the_loss_and_a_bound_is_its_larger_upper_end(others, delta):

@@ -280,6 +280,7 @@ def test_a_loss_of_next_to_nothing_is_not_rounded_above_a_tiny_delta():
     assert noiser.certificate_.holds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["laplace", "cauchy"])
 @pytest.mark.parametrize("strategy", ["exact", "distribution_aware", "wasserstein", "sensitivity"])
 def test_no_delta_needs_more_noise_than_delta_zero(strategy, noise):

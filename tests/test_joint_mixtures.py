@@ -62,6 +62,7 @@ def assert_none_unsound(noise, notion, seed, d, n_pairs):
         assert (bound >= true * (1.0 - 1e-5) - 1e-7).all(), (p, q, factor, bound, true)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "notion"), PRODUCT)
 def test_no_bound_is_below_the_quadrature_in_two_columns(noise, notion):
     assert_none_unsound(noise, notion, 9, 2, 1)
@@ -70,6 +71,7 @@ def test_no_bound_is_below_the_quadrature_in_two_columns(noise, notion):
 KNOWN = [(noise, notion) for noise, notion in PRODUCT if not (noise.is_normal or notion.is_pure)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "notion"), KNOWN)
 def test_the_average_over_moves_of_rows_is_a_bound_and_not_below_that_of_exact(noise, notion):
     rng = np.random.default_rng(6)
@@ -90,6 +92,7 @@ def test_cauchy_moves_are_averaged_by_their_moments():
     assert bound.losses(1.0)[0, 0] >= np.log(1.0 + 2.0 / 2.0)  # the mean itself
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("d", "noise", "alpha"),
     all_pairs(product([1, 2, 3], [Cauchy(1.0), GeneralizedCauchy(1.0, 3.0)], [1.3, 2.0, 5.0])),

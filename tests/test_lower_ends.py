@@ -32,6 +32,7 @@ def marginal(mean, deviation):
     return GaussianMixture([0.5, 0.5], [mean - 0.3, mean + 0.3], [deviation] * 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["x", "y"])
 @pytest.mark.parametrize("noise", PROMISES)
 @pytest.mark.parametrize("telling", ["a mean", pytest.param("a variance", marks=pytest.mark.slow)])

@@ -33,6 +33,7 @@ def mildly_apart(seed):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "alpha"), [(0, 1.3), (1, 2.0), (2, 1.3), (3, 2.0)])
 def test_the_bound_is_above_a_refined_sum_and_close_to_it(seed, alpha):
     p, q = mildly_apart(seed)
@@ -111,6 +112,7 @@ def test_the_mean_of_an_exponential_over_an_interval_is_rounded_up():
     assert (_log_sinhc(x) <= np.nan_to_num(exact) + 1e-11 * (1.0 + x) + x**4).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [Laplace(1.0), Cauchy(1.0), Gaussian(1.0)])
 def test_no_noise_loses_most_and_gaussian_noise_is_integrated(noise):
     p, q = mildly_apart(1)

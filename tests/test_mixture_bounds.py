@@ -452,6 +452,7 @@ def test_without_noise_what_moves_is_lost():
     assert np.isinf(bounds.distribution_aware([partly], Laplace(1.0), RENYI).losses(0.0)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("noise", "unit", "budget"),
     pairs_first(product(NOISES, [1e-12, 1e12], [(1e-6, 0.9), (1.0, 1e-300), (800.0, 1e-9)])),

@@ -171,6 +171,7 @@ def test_two_columns_lose_at_least_what_each_does_and_at_most_what_shifts_do(not
 # --- strategies -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "notion"),
     [
@@ -296,6 +297,7 @@ def once():
 LONGEST = {"renyi", "joint, delta", "independent"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

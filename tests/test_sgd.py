@@ -342,6 +342,7 @@ def test_noise_at_the_end_hides_the_sum_of_all_moves(name):
     assert unit == pytest.approx(s.sum() ** 2, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [1.0, 0.9])
 @pytest.mark.parametrize("correlation", [0.0, 0.1])
 @pytest.mark.parametrize("n_records", [58, 400])

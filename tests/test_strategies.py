@@ -324,6 +324,7 @@ def exists(bound):
     return not isinstance(bound, Impossible)
 
 
+@pytest.mark.slow
 @every_noise
 @every_notion
 def test_a_bound_is_never_below_the_loss_and_averages_are_below_maxima(noise, notion):
