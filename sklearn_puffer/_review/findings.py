@@ -234,14 +234,14 @@ class Audit(Document):
         attack = self._surest()
         assert attack is not None
         same = [other.auc for other in self.control if _pair(other) == _pair(attack)]
-        rows = [Bar("a guess", 0.5, "0.500")]
-        rows += [Bar(f"{attack.view}, on the release", attack.auc, _area(attack))]
-        if same:
-            rows += [Bar("models of the rows as they are", max(same), f"{max(same):.3f}")]
+        areas = {"a guess": 0.5, f"{attack.view}, on the release": attack.auc}
+        areas |= {"models of the rows as they are": max(same)} if same else {}
+        rows = [Bar(name, area, f"{area:.3f}") for name, area in areas.items()]
         secrets = f"{shown(attack.secret)} ({attack.n} people) from {shown(attack.against)}"
         told = (
             f"How well attackers tell {shown(attack.sensitive)} {secrets} ({attack.n_against}): "
-            "area under the ROC curve"
+            "area under the ROC curve "
+            f"({attack.auc_low:.2f} to {attack.auc_high:.2f} on the release)"
         )
         if math.isnan(attack.auc_allowed):  # as where known columns tell by themselves
             return Bars(told, rows)
@@ -392,16 +392,17 @@ def _attacks_section(title: str, attacks: Sequence[Attack]) -> Section:
 
 def _words(attack: Attack) -> dict[str, str]:
     """Return what tables for people say of an attack, by the heads of their columns."""
+    auc = f"{attack.auc:.3f} ({attack.auc_low:.2f} to {attack.auc_high:.2f})"
     covered = not math.isnan(attack.allowed)
     names = {name: shown(getattr(attack, name)) for name in ("attacker", "secret", "against")}
     return {
         "reader": attack.view,
         **names,
         "rows": f"{attack.n} + {attack.n_against}",
-        "AUC": _area(attack) + _chance(attack, attack.auc > attack.auc_allowed),
+        "AUC": auc + _chance(attack, attack.auc > attack.auc_allowed),
         "allowed AUC": "-" if math.isnan(attack.auc_allowed) else f"{attack.auc_allowed:.3f}",
-        "odds shifted": _shift(attack) + _chance(attack, attack.log_odds > attack.allowed),
-        "interval": _ends(attack),
+        "odds shifted": shift(attack) + _beyond(attack),
+        "interval": ends(attack),
         "allowed": times(attack.allowed) if covered else "not covered",
         "found from": times(attack.findable) if math.isfinite(attack.findable) else "-",
         "p": f"{attack.p_all:.2g}" if covered else "-",
@@ -416,25 +417,19 @@ def _chance(attack: Attack, beyond: bool) -> str:
     return ", within chance" * (beyond and attack.p_all > LEVEL)
 
 
+def _beyond(attack: Attack) -> str:
+    return _chance(attack, attack.log_odds > attack.allowed)
+
+
 def _about(attack: Attack) -> str:
     """Return what a reader claims, and how far odds are from the base odds."""
     return (
         f"{shown(attack.sensitive)} = {shown(attack.secret)} against {shown(attack.against)}: odds "
-        f"shifted {shift_of(attack)}"
+        f"shifted {shift(attack)} ({ends(attack)}){_beyond(attack)}"
     )
 
 
-def shift_of(attack: Attack) -> str:
-    """Return how far odds are from the base odds, the interval, and whether chance explains it."""
-    beyond = _chance(attack, attack.log_odds > attack.allowed)
-    return f"{_shift(attack)} ({_ends(attack)}){beyond}"
-
-
-def _area(attack: Attack) -> str:
-    return f"{attack.auc:.3f} ({attack.auc_low:.2f} to {attack.auc_high:.2f})"
-
-
-def _shift(attack: Attack) -> str:
+def shift(attack: Attack) -> str:
     """Return how far odds are from the base odds; where all rows have the secret, in words."""
     return "without limit" if attack.log_odds == math.inf else times(attack.log_odds)
 
@@ -446,7 +441,7 @@ def _order(attack: Attack) -> tuple[float, float]:
     return attack.p_all, attack.allowed - attack.low
 
 
-def _ends(attack: Attack) -> str:
+def ends(attack: Attack) -> str:
     """Return the ends of the interval of a shift, if any row was claimed."""
     if not attack.share:
         return "no row"
