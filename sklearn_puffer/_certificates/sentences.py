@@ -36,11 +36,12 @@ def worthless_sentence(utility: Sequence[ColumnUtility], *, noisy: bool = True) 
     figures = f" (by {worst.change_sd:.3g} sd; a constant: {worst.constant_sd:.3g})"
     most = f"{brief(worst.name)}{figures if math.isfinite(worst.change_sd) else ''}"
     one = len(worse) == 1
-    way = "leave it out" if one else "see utility_, and leave them out"
-    if noisy:
-        way = "release fewer columns, or take PufferfishMicroaggregator"
     if len(utility) == 1:
         way = "take a larger epsilon"
+    elif noisy:
+        way = "release fewer columns, or take PufferfishMicroaggregator"
+    else:
+        way = "leave it out" if one else "see utility_, and leave them out"
     if one:
         return f"column {most} changes more than a constant in its place would; {way}."
     return (

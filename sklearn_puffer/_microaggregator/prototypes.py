@@ -317,12 +317,6 @@ class MeanDistances:
         for counts, indicators in zip(self._indicators, points.indicators, strict=True):
             counts.add(indicators, codes, weights)
 
-    def by_column(self) -> dict[Name, FloatArray]:
-        """Return the mean distance in each column, shape (M, M)."""
-        space = self._prototypes.coordinates
-        each = {axis: 2.0 * space.indicator_value(axis) for axis in space.indicator_axes}
-        return self._summed(dict.fromkeys(space.number_axes, 1.0), each)
-
     def in_deviations(self) -> dict[Name, FloatArray]:
         """Return the mean change of each column, shape (M, M).
 
@@ -345,7 +339,10 @@ class MeanDistances:
 
     def mean(self) -> FloatArray:
         """Return d, shape (M, M)."""
-        return np.asarray(sum(self.by_column().values()))
+        space = self._prototypes.coordinates
+        indicators = {axis: 2.0 * space.indicator_value(axis) for axis in space.indicator_axes}
+        by_column = self._summed(dict.fromkeys(space.number_axes, 1.0), indicators)
+        return np.asarray(sum(by_column.values()))
 
     def scores(self) -> FloatArray:
         """Return the mean distance in the scores, shape (M, M)."""

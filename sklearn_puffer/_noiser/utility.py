@@ -334,8 +334,7 @@ def column_moves(noiser: Any, table: Any, name: Any, n_bins: int) -> ColumnMoves
             f"noiser must be a fitted PufferfishNoiser, got {quoted(noiser)}; call fit first."
         )
     noiser._check_as_certified()
-    releases = getattr(noiser._fitted.mechanism, "columns", None) or [None]
-    if not isinstance(releases[0], ColumnRelease):
+    if noiser._fitted.mechanism.untested:
         raise TypeError(
             f"noiser must release noise, got {quoted(noiser)}; read its utility_ for the changes "
             "of columns."

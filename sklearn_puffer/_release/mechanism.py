@@ -139,7 +139,7 @@ class Mechanism(ABC):
     certificate: ClassVar[type[Certificate]] = Certificate
     #: Whether its artifact is for the steward alone.
     is_key_material: ClassVar[bool] = False
-    #: Why drift is not tested, as the error of ``on_drift="raise"``; "" where it is.
+    #: Why drift is not tested, as the error of ``on_drift="raise"``; "" of noise, where it is.
     untested: ClassVar[str] = ""
     #: What a second draw of the same rows may tell, as the start of a warning; "" where nothing.
     of_another_draw: ClassVar[str] = ""

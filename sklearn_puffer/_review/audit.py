@@ -292,7 +292,7 @@ def _of_fit(estimator: Any, frame: Any, drift: Any) -> bool:
 def _notes(release: Release, estimator: TableRelease, readers: Sequence[Reader]) -> list[str]:
     columns, strata = [*estimator.utility_.index], release.known
     typical = getattr(estimator.certificate_, "prototypes", None) is not None
-    listed_rows = any(reader.name == LIST for reader in readers)
+    holds_list = any(reader.name == LIST for reader in readers)
     unprotected = [name for name in release.released if name not in (*columns, *strata)]
     notes = {
         f"Attackers did not look at {listed(unprotected)}, which no guarantee covers: values there "
@@ -303,7 +303,7 @@ def _notes(release: Release, estimator: TableRelease, readers: Sequence[Reader])
         "secrets of people of another table.": release.exchanged,
         "Nobody who holds the list of fitted people was tried: that takes the counts and the "
         "channel of the fitted estimator itself, and typical rows that are not drawn column by "
-        "column.": (typical and not listed_rows),
+        "column.": (typical and not holds_list),
         "The estimator has a random_state: who knows it can undo the release, which these "
         "readers do not try.": estimator.random_state is not None,
     }

@@ -401,7 +401,7 @@ def _words(attack: Attack) -> dict[str, str]:
         "rows": f"{attack.n} + {attack.n_against}",
         "AUC": auc + _chance(attack, attack.auc > attack.auc_allowed),
         "allowed AUC": "-" if math.isnan(attack.auc_allowed) else f"{attack.auc_allowed:.3f}",
-        "odds shifted": shift(attack) + _beyond(attack),
+        "odds shifted": shift(attack) + within_chance(attack),
         "interval": ends(attack),
         "allowed": times(attack.allowed) if covered else "not covered",
         "found from": times(attack.findable) if math.isfinite(attack.findable) else "-",
@@ -417,7 +417,8 @@ def _chance(attack: Attack, beyond: bool) -> str:
     return ", within chance" * (beyond and attack.p_all > LEVEL)
 
 
-def _beyond(attack: Attack) -> str:
+def within_chance(attack: Attack) -> str:
+    """Return the words about a shift beyond what is allowed that is no finding."""
     return _chance(attack, attack.log_odds > attack.allowed)
 
 
@@ -425,7 +426,7 @@ def _about(attack: Attack) -> str:
     """Return what a reader claims, and how far odds are from the base odds."""
     return (
         f"{shown(attack.sensitive)} = {shown(attack.secret)} against {shown(attack.against)}: odds "
-        f"shifted {shift(attack)} ({ends(attack)}){_beyond(attack)}"
+        f"shifted {shift(attack)} ({ends(attack)}){within_chance(attack)}"
     )
 
 

@@ -277,7 +277,7 @@ class Plan(Document):
         frame.index = ["", "", *range(len(self.trials))]
         return frame
 
-    def estimator(self, k: int, *, refit: Any = None) -> Any:
+    def estimator(self, k: int | None, *, refit: Any = None) -> Any:
         """Return the estimator of a row of ``table``: fitted, for new rows.
 
         Parameters

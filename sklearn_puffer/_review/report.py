@@ -30,7 +30,7 @@ from sklearn_puffer._documents import (
 from sklearn_puffer._ledgers import Ledger, PersonLedger
 from sklearn_puffer._release import TableRelease, Terms, left_open, not_promised
 from sklearn_puffer._review.findings import INTERNAL as OF_THE_AUDIT
-from sklearn_puffer._review.findings import Audit, ends, shift
+from sklearn_puffer._review.findings import Audit, ends, shift, within_chance
 from sklearn_puffer._review.plan import INTERNAL as OF_THE_PLAN
 from sklearn_puffer._review.plan import Plan
 from sklearn_puffer._rows import UNCOVERED
@@ -616,8 +616,7 @@ class _Rows(_Settings):
         if not self.bounds_odds:
             allowed = f"allowed: {self.certificate.notion.budget_name()}"
         beside = f"{attack.view}: shift of odds ({ends(attack)}, the 95 % interval); {allowed}"
-        chance = ", within chance" * (attack.log_odds > attack.allowed and not audit.findings)
-        return shift(attack), f"{beside}{chance}"
+        return shift(attack), f"{beside}{within_chance(attack)}"
 
     def _task(self) -> tuple[str, str]:
         """Return how well a model of released rows does, beside one of true rows."""

@@ -176,11 +176,12 @@ class ExchangeCertificate(Certificate):
         return known if self.groups is None else f"the size of the group{known and ' and '}{known}"
 
     @property
-    def _who(self) -> str:
+    def who(self) -> str:
+        """Who exchange rows: "people" or "groups"."""
         return "people" if self.groups is None else "groups"
 
     def _what_changes(self) -> list[str]:
-        facts, who = self.exchange, self._who
+        facts, who = self.exchange, self.who
         known = (
             f"What stays ({self._staying}) tells by itself: {facts.one_secret:.1%} of the {who} "
             f"are in strata of one secret, {facts.alone:.1%} alone in theirs, "
@@ -193,7 +194,7 @@ class ExchangeCertificate(Certificate):
     _told_below = _what_changes
 
     def _moves(self) -> str:
-        stay = f"{self.exchange.stay:.1%} of the {self._who} keep their own rows, on average"
+        stay = f"{self.exchange.stay:.1%} of the {self.who} keep their own rows, on average"
         if self.exchange.unchanged:
             return f"{stay}."
         most = max(self.utility, key=lambda column: column.change_sd)
@@ -209,7 +210,7 @@ class ExchangeCertificate(Certificate):
     def _kept(self) -> str:
         verdict, share = "holds" if self.holds else "DOES NOT HOLD", self.exchange.one_secret
         changed = "nothing was changed; " if self.exchange.unchanged else ""
-        told = f"; but {share:.0%} of the {self._who} are in strata of one secret, which tell it"
+        told = f"; but {share:.0%} of the {self.who} are in strata of one secret, which tell it"
         alone = told if share > _MANY_ALONE else ""
         return f"{changed}{verdict} for readers who hold the list of rows with their secrets{alone}"
 

@@ -408,7 +408,7 @@ class RowExchange(Mechanism):
                 "Ids, order and index say nothing of a row.",
                 "A person is one row, or in one group of rows in groups=.",
                 "The table is exchanged once: two swaps of the same people undo each other.",
-                facts.about_insiders("people" if self.group is None else "groups"),
+                facts.about_insiders(release.certificate_.who),
             ),
             left_out=facts.not_covered(),
             whole="Who gets the whole file is covered, and may hold the list of its rows with "
