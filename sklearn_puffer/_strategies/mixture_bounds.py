@@ -315,7 +315,8 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
     *Formal guarantees.* Both divergences are convex in the pair of distributions (004, Thm 4.5; the
     soft form of 003, Thm 2). Under the second, infinite where the mean does not exist: for Gaussian
     noise unless alpha (alpha - 1) s^2 is below its variance. Never above `approximate` under
-    (epsilon, delta), but for roundings: a hockey stick rises with the move, and is at most 1.
+    (epsilon, delta), but for roundings, and but for a thousandth of the scale of other noise than
+    Laplace noise: a hockey stick rises with the move, and is at most 1.
     """
     if notion.is_pure:
         return _of_translations("distribution_aware", pairs, noise, notion)

@@ -15,20 +15,7 @@ scale; and the mean of a piecewise linear function of a Gaussian is a sum over i
 
 # Why U >= L.
 #
-# A hockey stick h(z) of any family here is 0, then convex, then concave in z >= 0. Its slope is
-# K(y+) - K(y-) for the ends of the set {K(y) > e^eps K(y - z)} (envelope theorem; an end at
-# -infinity counts 0).
-# - Laplace: h = 1 - e^((eps - z/theta)/2) from z = eps theta on, and 0 before.
-# - Gaussian: h' = K(z/2 - eps s^2/z), which rises while z^2 < 2 eps s^2, and falls from there on.
-# - Cauchy kinds, scale 1: with c = e^(2 eps/k), tanh(tau) = 1/sqrt(c) and z = z0 cosh(t) the ends
-#   are y+- = +-sinh(t -+ tau)/cosh(tau). h'' has the sign of 1 - r(t) with
-#   r(t) = g(t - tau)/g(t + tau), g(u) = sinh(2u) (cosh^2(tau) + sinh^2(u))^(-k/2 - 1), for t > tau
-#   (for t <= tau both ends lie left of 0 and h'' > 0). (log g)' = 2 coth(v) - (k + 2) sinh(v) /
-#   (cosh(2 tau) + cosh(v)), v = 2u, falls with v: its derivative is -2/sinh^2(v) - (k + 2)
-#   (1 + cosh(2 tau) cosh(v))/(...)^2. So r rises, and passes 1 at most once.
-# On a convex panel the chord lies above h; on a concave one the secants of the neighbouring panels
-# do, extended into it. The panels that may hold the point of inflection are those next to the
-# steepest secants; there U is h at the right end.
+# A hockey stick rises with the shift, so that its value at the next knot lies above it.
 #
 # F = e^((alpha - 1) D_alpha)(z) = int K^alpha(y) K^(1 - alpha)(y - z) dy has
 # F'' >= -(alpha - 1) max((log K)'', 0) F, as (K^(1 - alpha))'' = K^(1 - alpha) ((alpha - 1)^2 (log
@@ -48,7 +35,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import erfcx, log_ndtr, ndtr
 
 from sklearn_puffer._base import FloatArray
@@ -59,8 +45,7 @@ from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
 
 _SLACK = 1e-12
 _TINY = 1e-300
-_TOLERANCE = 2e-6  # of the majorant, relative to the loss or to delta, whichever is larger
-_MOST_KNOTS = 2**14
+_PANEL = 5e-4  # between the knots of hockey sticks, relatively
 _LEAST_SPREAD = 1e-30  # relative to m; less is a point in every digit
 _HUGE = 1e150  # scales of noise beyond which, in units of the move or back, all is lost or nothing
 _FAR = 1e8  # in units of the scale: there the shape of the tails has shown
@@ -136,7 +121,7 @@ class GaussianShift:
                 self.majorant = power_majorant(unit, notion, notion.divergence.order)
             else:
                 delta = max(notion.delta, 1e-290)
-                self.majorant = _HockeyShape(unit, notion.epsilon, delta).majorant()
+                self.majorant = hockey_majorant(unit, notion.epsilon, delta)
         return self.majorant
 
 
@@ -317,103 +302,24 @@ def _partial_means(t: FloatArray) -> FloatArray:
     return np.asarray(density - t * ndtr(-t))
 
 
-class _HockeyShape:
-    """Knots on which the hockey stick of a shift at scale 1 is known, until secants are close."""
+def hockey_majorant(unit: Noise, epsilon: float, delta: float) -> Majorant:
+    """Return a majorant of the hockey stick of a shift at scale 1.
 
-    def __init__(self, unit: Noise, epsilon: float, delta: float) -> None:
-        self.unit, self.epsilon, self.delta = unit, epsilon, delta
-        self.knots = self._first_knots()
-        self.low, self.high = self._values(self.knots)
-        while len(self.knots) < _MOST_KNOTS:
-            wide = self._excess() > _TOLERANCE * np.maximum(self.high[1:], self.delta)
-            wide &= np.diff(self.knots) > 1e-9 * self.knots[1:]
-            if not wide.any():
-                break
-            self._split(np.flatnonzero(wide))
+    At each knot it has the value at the next one: as from noise of a scale less by two panels.
+    """
 
-    def majorant(self) -> Majorant:
-        """Return chords where convex, extended secants where concave, and steps in between."""
-        first, last = self._inflection()
-        upper, lower = self._slopes()
-        x, h = self.knots, self.high
-        points: list[tuple[float, float]] = [(0.0, 0.0)]
-        for k in range(len(x) - 1):
-            if first <= k <= last + 1 or k == len(x) - 2:
-                points += [(x[k], h[k + 1]), (x[k + 1], h[k + 1])]
-            elif k > last:
-                meeting = self._meeting(k, float(upper[k - 1]), float(lower[k + 1]))
-                points += [meeting, (x[k + 1], h[k + 1])]
-            else:
-                points.append((x[k + 1], h[k + 1]))
-        points.append((float(x[-1]), 1.0))
-        knots, values = np.array(points).T
-        # not cut off at 1: a line to a value cut off would cut into the function
-        values = np.maximum.accumulate(values)
-        with np.errstate(divide="ignore"):
-            return Majorant(knots, np.log(values) + 4.0 * ULP, 0.0)
+    def values(shifts: FloatArray) -> FloatArray:
+        losses = unit.hockey_stick(shifts[:, None] * (1.0 + 2.0 * ROUNDING), epsilon)
+        return np.minimum(losses * (1.0 + 2.0 * ROUNDING) + _TINY, 1.0)
 
-    def _first_knots(self) -> FloatArray:
-        """Return powers of two from a loss far below delta up to one of nearly 1, and 0."""
-        low = high = 1.0
-        while self._values(np.array([low]))[1][0] > 1e-9 * self.delta and low > 1e-290:
-            low *= 0.5
-        while self._values(np.array([high]))[0][0] < 1.0 - _TOLERANCE and high < 1e140:
-            high *= 2.0
-        while self._values(np.array([2.0 * low]))[1][0] <= 1e-9 * self.delta and low < high:
-            low *= 2.0
-        steps = round(np.log2(high / low))
-        return np.concatenate([[0.0], low * 2.0 ** np.arange(steps + 1)])
-
-    def _values(self, knots: FloatArray) -> tuple[FloatArray, FloatArray]:
-        below = knots[:, None] * (1.0 - 2.0 * ROUNDING)
-        above = knots[:, None] * (1.0 + 2.0 * ROUNDING)
-        low = self.unit.hockey_stick(below, self.epsilon) * (1.0 - 2.0 * ROUNDING) - _TINY
-        high = self.unit.hockey_stick(above, self.epsilon) * (1.0 + 2.0 * ROUNDING) + _TINY
-        return np.maximum(low, 0.0), np.where(knots > 0.0, np.minimum(high, 1.0), 0.0)
-
-    def _split(self, panels: NDArray[np.intp]) -> None:
-        left, right = self.knots[panels], self.knots[panels + 1]
-        middle = np.where(left > 0.0, np.sqrt(left) * np.sqrt(right), 0.5 * right)
-        low, high = self._values(middle)
-        self.knots = np.insert(self.knots, panels + 1, middle)
-        self.low = np.insert(self.low, panels + 1, low)
-        self.high = np.insert(self.high, panels + 1, high)
-
-    def _slopes(self) -> tuple[FloatArray, FloatArray]:
-        """Return upper and lower bounds on the slope of each secant."""
-        widths = np.diff(self.knots)
-        upper = (self.high[1:] - self.low[:-1]) / widths * (1.0 + 8.0 * ULP)
-        lower = (self.low[1:] - self.high[:-1]) / widths * (1.0 - 8.0 * ULP)
-        return upper, np.maximum(lower, 0.0)
-
-    def _inflection(self) -> tuple[int, int]:
-        """Return the first and the last panel that may hold the point of inflection."""
-        upper, lower = self._slopes()
-        steepest = np.flatnonzero(upper >= lower.max())
-        return max(int(steepest[0]) - 1, 0), int(steepest[-1]) + 1
-
-    def _excess(self) -> FloatArray:
-        """Return about how far the majorant lies above the function, panel by panel."""
-        first, last = self._inflection()
-        upper, lower = self._slopes()
-        middle = 0.5 * (upper + lower)
-        turn = np.abs(np.diff(middle, prepend=middle[0], append=middle[-1]))
-        excess: FloatArray = 0.25 * np.diff(self.knots) * np.maximum(turn[:-1], turn[1:])
-        steps = slice(first, min(last + 2, len(excess)))
-        # a step matters with the chance of its panel, at most about its relative width
-        relative = 1.0 - self.knots[:-1] / self.knots[1:]
-        excess[steps] = ((self.high[1:] - self.low[:-1]) * relative)[steps]
-        return excess
-
-    def _meeting(self, k: int, before: float, after: float) -> tuple[float, float]:
-        """Return where the secants of the panels around panel k meet within it, from above."""
-        x, h = self.knots[k : k + 2].tolist(), self.high[k : k + 2].tolist()
-        width = x[1] - x[0]
-        rise = h[1] - h[0] - after * width
-        share = rise / ((before - after) * width) if before > after else 1.0
-        at = min(x[0] + min(max(share, 0.0), 1.0) * width, x[1])
-        values = h[0] + before * (at - x[0]), h[1] - after * (x[1] - at)
-        return at, max(values) * (1.0 + 16.0 * ULP)
+    powers = 2.0 ** np.arange(-960.0, 400.0)
+    ends = values(powers)
+    # from a loss far below delta up to one of nearly 1
+    low = powers[max(int(np.searchsorted(ends, 1e-9 * delta)) - 1, 0)]
+    high = powers[min(int(np.searchsorted(ends, 1.0 - 1e-4)), len(powers) - 1)]
+    knots = np.exp(np.arange(np.log(low), np.log(high) + _PANEL, _PANEL))
+    heights = np.maximum.accumulate(np.append(values(knots), 1.0))
+    return Majorant(np.append(0.0, knots), np.log(heights) + 4.0 * ULP, 0.0)
 
 
 def power_majorant(unit: Noise, notion: Notion, order: float, power: float = 1.0) -> Majorant:

@@ -35,7 +35,6 @@ from sklearn_puffer._sums.users import with_mass
 from sklearn_puffer.priors import Discrete, PriorPair
 
 _MASS_ERROR = 3.0
-_SMALLEST_MASS = 2.0**-900
 _PIECE, _BAND = 2**10, 500
 _TOO_SMALL = 140  # powers of two: a product is at most 2^10 times its power, the total at least 1/2
 
@@ -57,9 +56,6 @@ def lattice_masses(distributions: Sequence[Discrete], step: float) -> Wide:
 def _exact_masses(distribution: Discrete) -> Wide:
     """Return the masses of the atoms that have some, also where floats cannot hold them."""
     positive = distribution.counts > 0
-    masses: FloatArray = distribution.probabilities[positive]
-    if masses.min() >= _SMALLEST_MASS:
-        return as_wide(masses)
     counts, total = distribution.counts[positive].tolist(), distribution.total
     shifts = [max(total.bit_length() - int(count).bit_length(), 0) for count in counts]
     scaled = [(int(count) << k) / total for count, k in zip(counts, shifts, strict=True)]

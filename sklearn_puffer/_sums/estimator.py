@@ -308,19 +308,10 @@ def _about_unit(system: SumOfUsers, answers: Answers) -> str:
             "A user is one report, drawn once from its distribution. This is no guarantee about "
             "all users of a class at once: n of them may lose n times as much."
         )
-    if not system.whole:
-        return (
-            "All users of a class are present, absent or changed together; the loss stated is the "
-            "loss of all of them."
-        )
-    if answers.losses.recomputed.all():
-        kind = "and that is the loss itself"
-    else:
-        kind = "which is a bound where the reports of a class have both signs, or two distributions"
-    return (
-        "All users of a class leave or change together; the loss stated is their number times the "
-        f"loss of one of them in the worst case, {kind}."
-    )
+    stated = "the loss of all of them"
+    if system.whole:
+        stated = "their number times the loss of one of them in the worst case"
+    return f"All users of a class leave or change together; the loss stated is {stated}."
 
 
 def _about_rounding(system: SumOfUsers, answers: Answers) -> str:
@@ -341,16 +332,11 @@ def _about_releases(releases: int) -> str:
         "Another query of them, such as a mean beside a sum, or another step, has no budget of its "
         "own, and is not covered."
     )
-    if releases > 1:
-        return (
-            f"The guarantee is for {releases} answers from the same reports, all of them together; "
-            "nothing is guaranteed about a further one. Their precisions 1/theta are summed, and "
-            f"the guarantee allows {releases} times 1/theta of this certificate. {same}"
-        )
+    answers = "one answer" if releases == 1 else f"{releases} answers, all of them together"
     return (
-        "The guarantee is for one release. Releases of the same reports add up: their precisions "
-        "1/theta are summed, and the guarantee allows 1/theta of this certificate. k releases need "
-        f"k times the noise; releases=k plans for them. {same}"
+        f"The guarantee is for {answers}, from the same reports. Answers add up: their precisions "
+        f"1/theta are summed, and the guarantee allows {releases} times 1/theta of this "
+        f"certificate. k answers need k times the noise; releases=k plans for them. {same}"
     )
 
 
@@ -439,9 +425,8 @@ class PufferfishSum(CertifiedEstimator):
         Whether one row is a user, who reports one draw from the distribution of its class, or all
         rows of a class leave or change together. A guarantee about one draw is no guarantee about
         all rows of a class: n rows may lose n times as much.
-    alternatives : "all" or mapping, default=None
-        For tables with ``secrets="distribution"``: {class: another class, or a prior object}, or
-        every class against every other.
+    alternatives : mapping, default=None
+        For tables with ``secrets="distribution"``: {class: another class, or a prior object}.
     presence : float or mapping, default=None
         For tables: the probability that a user is present, or {class: probability}. Below 1, how
         far does not matter: reports may be missing, and the noise counts on none of these users to

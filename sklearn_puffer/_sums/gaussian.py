@@ -122,14 +122,10 @@ def exact_sum(values: FloatArray) -> Fraction:
     True
     """
     mantissas, exponents = np.frexp(values)
-    whole = np.ldexp(mantissas, 53).astype(np.int64)
-    total = Fraction(0)
-    for exponent in np.unique(exponents).tolist():
-        part = whole[exponents == exponent]
-        # halves of 26 bits: sums of up to 2^35 of them fit into 64 bits
-        units = (int((part >> 26).sum()) << 26) + int((part & (2**26 - 1)).sum())
-        total += units * Fraction(2) ** (exponent - 53)
-    return total
+    whole, least = np.ldexp(mantissas, 53).astype(np.int64), int(exponents.min(initial=0))
+    pairs = zip(whole.tolist(), (exponents - least).tolist(), strict=True)
+    total = sum(number << places for number, places in pairs)
+    return Fraction(total) * Fraction(2) ** (least - 53)
 
 
 def gaussian_classes(users: Sequence[User]) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -218,12 +214,8 @@ class GaussianPair:
 
     def bound(self, theta: float, notion: Pufferfish) -> float:
         """Return an upper end of the larger loss: the worst case where that settles the budget."""
-        least, worst = self.worst_case(theta, notion)
-        if worst.max() <= notion.budget or self.others_sd == 0.0:
-            return float(worst.max())
-        if notion.delta == 0.0 and least[0] > notion.budget:  # other users do not change it
-            return float(worst.max())
-        return float(self.intervals(theta, notion)[1].max())
+        worst = float(self.worst_case(theta, notion)[1].max())
+        return worst if worst <= notion.budget else float(self.intervals(theta, notion)[1].max())
 
     def guess(self, epsilon: float) -> float:
         """Return about the scale that keeps the pure loss far out within epsilon."""
@@ -288,9 +280,8 @@ class GaussianUsers:
     Parameters
     ----------
     corollary_1a : float
-        003, Corollary 1(a); infinite under a pure guarantee, unless no user has a spread.
-    equation_11 : float or None
-        The same by 003, Eq. (11), which is for identical users; None for other users.
+        003, Corollary 1(a), which is Eq. (11) for identical users; infinite under a pure guarantee,
+        unless no user has a spread.
     exact : Calibration
         The smallest scale; ``worst_pair`` is the user (or class) that needs it.
 
@@ -311,7 +302,6 @@ class GaussianUsers:
     """
 
     corollary_1a: float
-    equation_11: float | None
     exact: Calibration
 
 
@@ -383,34 +373,25 @@ def gaussian_users(
         check_same_index(values, name, means, "means")
     centres, spreads, sizes = _check_gaussians(means, sds, counts)
     rest = leave_one_out(spreads, sizes)
-    identical = len(set(zip(centres.tolist(), spreads.tolist(), strict=True))) == 1
-    eq11 = _equation_11(centres[0], spreads[0], int(sizes.sum()), notion) if identical else None
     rows = np.stack([np.abs(centres), spreads, rest], axis=1).tolist()
     exact = largest_scale([GaussianPair(*row) for row in rows], notion)
-    return GaussianUsers(_corollary_1a(centres, spreads, rest, notion), eq11, exact)
+    return GaussianUsers(_corollary_1a(centres, spreads, rest, notion), exact)
 
 
 def _corollary_1a(
     means: FloatArray, spreads: FloatArray, rest: FloatArray, notion: Pufferfish
 ) -> float:
-    """Return the scale for users beside others whose sum has the deviation ``rest``."""
+    """Return the largest (|mu_k| + gap_k tau) / epsilon, rounded up.
+
+    The sum of the others has the deviation ``rest``.
+    """
     together = np.hypot(rest, spreads)
     gaps = spreads / np.where(together > 0.0, together + rest, 1.0) * spreads
-    return _largest_over_epsilon(np.abs(means), gaps, notion)
-
-
-def _largest_over_epsilon(sizes: FloatArray, gaps: FloatArray, notion: Pufferfish) -> float:
-    """Return the largest (|mu_k| + gap_k tau) / epsilon, rounded up."""
+    sizes = np.abs(means)
     if notion.delta == 0.0:
         return math.inf if gaps.any() else float(sizes.max()) / notion.epsilon * (1.0 + _ROUNDING)
     tau = -float(ndtri_exp(math.log(notion.delta) - math.log(2.0)))
     return float((sizes + gaps * tau).max()) / notion.epsilon * (1.0 + _ROUNDING)
-
-
-def _equation_11(mean: float, sd: float, n_users: int, notion: Pufferfish) -> float:
-    """Return 003, Eq. (11), rounded up; sqrt(K) - sqrt(K-1) without cancellation."""
-    gap = sd / (math.sqrt(n_users) + math.sqrt(n_users - 1))
-    return _largest_over_epsilon(np.array([abs(mean)]), np.array([gap]), notion)
 
 
 def leave_one_out(spreads: FloatArray, counts: FloatArray) -> FloatArray:

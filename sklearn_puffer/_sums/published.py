@@ -97,8 +97,8 @@ def conditions(pairs: Sequence[TwoDistributions], secrets: str, epsilon: float) 
     TypeError
         If a pair is no pair of discrete distributions, or epsilon is no number.
     ValueError
-        If ``secrets`` is none of the four, there is no pair, the pairs are not of that set or over
-        several columns, or epsilon is not positive.
+        If ``secrets`` is none of the four, there is no pair, the pairs are over several columns, or
+        epsilon is not positive.
 
     Examples
     --------
@@ -108,8 +108,8 @@ def conditions(pairs: Sequence[TwoDistributions], secrets: str, epsilon: float) 
     >>> [condition.name for condition in conditions([pair], "distribution", 1.0)]
     ['theorem_4', 'lemma_1', 'lemma_2', 'lemma_2_both_ends', 'relaxed']
     """
-    check, names = _BY_SECRETS[check_choice(secrets, "secrets", _BY_SECRETS)]
-    checked, budget = check(pairs), check_positive(epsilon, "epsilon")
+    names = _BY_SECRETS[check_choice(secrets, "secrets", _BY_SECRETS)]
+    checked, budget = _checked(pairs), check_positive(epsilon, "epsilon")
     if secrets == "distribution" and all(map(_is_binary, checked)):
         names = (*names, *_BINARY)
     return [
@@ -224,39 +224,8 @@ def _checked(pairs: Sequence[TwoDistributions]) -> list[PriorPair]:
     return checked
 
 
-def _against_absence(pairs: Sequence[TwoDistributions]) -> list[PriorPair]:
-    checked = _checked(pairs)
-    for _, q in checked:
-        if with_mass(q).tolist() != [0.0]:
-            raise ValueError(
-                "pairs must hold a distribution and the point mass at 0 (absence), got "
-                f"{_support_shown(q)}; use secrets='distribution' for two distributions."
-            )
-    return checked
-
-
-def _values(pairs: Sequence[TwoDistributions]) -> list[PriorPair]:
-    checked = _checked(pairs)
-    for prior in (prior for pair in checked for prior in pair):
-        if len(with_mass(prior)) > 1:
-            raise ValueError(
-                "pairs must hold point masses here, got a distribution with mass on "
-                f"{_support_shown(prior)}; use secrets='distribution' or 'distribution-absence'."
-            )
-    return checked
-
-
-def _values_against_absence(pairs: Sequence[TwoDistributions]) -> list[PriorPair]:
-    return _values(_against_absence(pairs))
-
-
 def _is_binary(pair: PriorPair) -> bool:
     return all(value in (0.0, 1.0) for prior in pair for value in with_mass(prior).tolist())
-
-
-def _support_shown(distribution: Discrete) -> str:
-    values = with_mass(distribution).tolist()
-    return f"{values[:3]}" if len(values) <= 3 else f"{values[:3]} and {len(values) - 3} more"
 
 
 _PUBLISHED: dict[str, tuple[str, Callable[..., float]]] = {
@@ -270,11 +239,11 @@ _PUBLISHED: dict[str, tuple[str, Callable[..., float]]] = {
     "lemma_2_both_ends": ("001, Lemma 2, both ends", partial(_moved_share, True)),
     "relaxed": ("000, Prop. 3.2, the user's own distributions", partial(_relaxed, "either")),
 }
-_BY_SECRETS: dict[str, tuple[Callable[..., list[PriorPair]], tuple[str, ...]]] = {
-    "value": (_values, ("theorem_1_of_001",)),
-    "value-absence": (_values_against_absence, ("theorem_2_of_001",)),
-    "distribution-absence": (_against_absence, ("theorem_3_eq14", "theorem_3_eq13")),
-    "distribution": (_checked, ("theorem_4",)),
+_BY_SECRETS = {
+    "value": ("theorem_1_of_001",),
+    "value-absence": ("theorem_2_of_001",),
+    "distribution-absence": ("theorem_3_eq14", "theorem_3_eq13"),
+    "distribution": ("theorem_4",),
 }
 _BINARY = ("lemma_1", "lemma_2", "lemma_2_both_ends")
 

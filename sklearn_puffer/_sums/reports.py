@@ -87,12 +87,6 @@ class SumSettings:
         )
 
     @property
-    def crosses_classes(self) -> bool:
-        """Whether every class is an alternative of every other."""
-        alternatives = self.table["alternatives"]
-        return isinstance(alternatives, str) and alternatives == "all"
-
-    @property
     def draws(self) -> int:
         """How many answers the budget for the sampler's error covers.
 
@@ -131,10 +125,10 @@ def _completed(
     if isinstance(presence, Mapping):
         chances = {_class_of(x, labels, "presence"): chance for x, chance in presence.items()}
     priors: dict[int, Prior] = {}
-    if alternatives is not None and not settings.crosses_classes:
+    if alternatives is not None:
         if not isinstance(alternatives, Mapping):
             raise TypeError(
-                'alternatives must be "all" or a mapping {class: class or prior object}, got '
+                "alternatives must be a mapping {class: class or prior object}, got "
                 f"{alternatives!r}."
             )
         for label, other in alternatives.items():
@@ -219,8 +213,7 @@ def _on_steps(
 ) -> Reporters:
     """Return discrete users, whose reports are rounded to a step."""
     step = common_step(users) if settings.step is None else settings.step
-    crossed = settings.secrets == "distribution" and settings.crosses_classes
-    made = Reporters(users, labels, settings.secrets, step, source, crossed)
+    made = Reporters(users, labels, settings.secrets, step, source)
     if not made.reach <= _MOST:
         raise ValueError(
             f"step={step!r} is too fine: sums of these reports lie up to {made.reach:.3g} steps "
@@ -353,7 +346,7 @@ class Reporters:
 
     There is one user for each class, in the units of the reports, and a class has ``count`` users.
     Labels are positions, names, or values of the columns of ``source``, the table that the users
-    were learnt from. ``crossed`` says that any user may follow the distribution of any class.
+    were learnt from.
     """
 
     users: tuple[User, ...]
@@ -361,7 +354,6 @@ class Reporters:
     secrets: str
     step: float
     source: Source | None = None
-    crossed: bool = False
 
     @property
     def sensitive(self) -> Name:
@@ -428,19 +420,11 @@ class Reporters:
 
     def possible(self, user: User) -> FloatArray:
         """Return the values that a user may report, before they are rounded to steps."""
-        if self.crossed:
-            return self._of_all_classes
         priors = distributions(user)
         values = list(map(with_mass, priors if self.secrets == "distribution" else priors[:1]))
         if self.secrets.startswith("value"):  # a declared value needs no mass
             values.append(user.protected)
         return np.concatenate(values)
-
-    @cached_property
-    def _of_all_classes(self) -> FloatArray:
-        """The values that have mass in any class."""
-        priors = [prior for user in self.users for prior in distributions(user)]
-        return np.unique(np.concatenate(list(map(with_mass, priors))))
 
     @property
     def deviation(self) -> float:

@@ -13,7 +13,6 @@ of a class have one sign, or its pairs are values.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +22,6 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import check_pairs
 from sklearn_puffer._certificates import factor_below, scale_for_releases
 from sklearn_puffer._noise import FINEST, coarse_enough, grid_step, sampler_loss
 from sklearn_puffer._numerics import rounded_up
@@ -106,9 +104,8 @@ class DiscreteSum:
     def losses(self, theta: float, notion: Pufferfish) -> Losses:
         """Return the losses with noise of a scale in steps.
 
-        Where exact losses take long, they are computed only for pairs whose bounds exceed the
-        budget, and for the largest loss. Other pairs keep their worst case, or their bound with a
-        few of the other users.
+        Where exact losses take long, they are computed only for pairs whose worst case exceeds the
+        budget; the other pairs keep that.
         """
         losses, everybody = self._pair_losses, range(len(self.pairs))
         worst = np.stack([losses.worst_case(k, theta)[1] for k in everybody])
@@ -127,10 +124,6 @@ class DiscreteSum:
         chosen = np.flatnonzero(~exact) if is_computed else np.array([], dtype=int)
         if len(chosen) * self._work > _MOST_WORK:
             chosen = chosen[worst[chosen].max(axis=1) > notion.epsilon]
-        if len(chosen) * self._work > _MOST_WORK:
-            few = np.array([losses.upper(k, theta, notion.epsilon) for k in chosen.tolist()])
-            upper[chosen] = np.minimum(upper[chosen], few[:, None])
-            chosen = chosen[(few > notion.epsilon) | (few == few.max(initial=0.0))]
         for k in chosen.tolist():
             least, most = losses.interval_of(k, theta)
             lower[k], upper[k] = np.maximum(lower[k], least), np.minimum(upper[k], most)
@@ -184,8 +177,6 @@ def secret_pairs(reporters: Reporters, settings: SumSettings) -> list[UserPair]:
 
 def _pairs(reporters: Reporters, settings: SumSettings) -> list[UserPair]:
     users, secrets = reporters.users_in_steps, settings.secrets
-    if reporters.crossed:
-        return _crossed_pairs(reporters, users)
     if secrets == "distribution":
         chosen = [k for k, user in enumerate(users) if user.alternative is not None] or [0]
         pairs = user_pairs([users[k] for k in chosen], secrets)
@@ -214,27 +205,8 @@ def _check_fitting(reporters: Reporters, settings: SumSettings) -> None:
     if secrets == "distribution" and alternatives is None and reporters.source is not None:
         raise ValueError(
             "secrets='distribution' of a table needs alternatives=: a mapping {class: class or "
-            'prior object}, or "all" for every pair of classes.'
+            "prior object}."
         )
-
-
-def _crossed_pairs(reporters: Reporters, users: Sequence[User]) -> list[UserPair]:
-    """Return, for every two classes, a user of the first with the distribution of the second.
-
-    Both orders count: the other users are all but one of the first class.
-    """
-    if len(users) < 2:
-        raise ValueError("alternatives='all' needs two classes at least; name columns in by=.")
-    labels = reporters.labels
-    check_pairs(
-        len(users) * (len(users) - 1),
-        f"alternatives='all' and {len(users):,} classes",
-        "name fewer columns in by=, or map each class to its alternative",
-    )
-    return [
-        UserPair(i, str(labels[i]), str(labels[j]), users[i].law, users[j].law)
-        for i, j in itertools.permutations(range(len(users)), 2)
-    ]
 
 
 def _in_words(reporters: Reporters, pair: UserPair, settings: SumSettings) -> UserPair:
@@ -246,12 +218,8 @@ def _in_words(reporters: Reporters, pair: UserPair, settings: SumSettings) -> Us
         return replace(pair, secret=f"{name} reports {first:g}", against=f"{name} {against}")
     if secrets == "distribution-absence":
         return replace(pair, secret=f"{name} is present", against=f"{name} is absent")
-    other = f"the distribution of {pair.against}"
-    if pair.against == "alternative":
-        other = "its alternative"
-    return replace(
-        pair, secret=f"{name} follows its distribution", against=f"{name} follows {other}"
-    )
+    against = f"{name} follows its alternative"
+    return replace(pair, secret=f"{name} follows its distribution", against=against)
 
 
 # --------------------------------------------------------------------- the noise of all answers
