@@ -344,29 +344,27 @@ def joined_rows(rng, n=4000):
 
 
 @pytest.mark.slow
-def test_who_joins_a_label_that_is_not_named_goes_as_far_as_the_certificate_says():
+def test_who_joins_a_label_goes_beyond_the_budget_unless_it_is_named():
     rng = np.random.default_rng(6)
     table, rows = joined_rows(rng), joined_rows(rng, 20_000)
     release = fitted(table, table["label"], sensitive="ill", public="place")
     cells, label = drawn_cells(release, rows), rows["label"].to_numpy()
     assert proven_shift(cells, rows["ill"]) <= 1.0
     assert proven_shift(cells[label], rows["ill"][label]) > 1.5
-    assert release.certificate_.facts.beyond == 1.0
     named = fitted(table, sensitive="ill", public="place", joined="label")
     cells = drawn_cells(named, rows)
     assert proven_shift(cells[label], rows["ill"][label]) <= 1.0
 
 
 @pytest.mark.slow
-def test_two_releases_of_a_row_tell_more_than_one_and_no_more_than_the_certificate_says():
+def test_two_releases_of_a_row_tell_more_than_one():
     law = one_column([0.9, 0.1])
     rng = np.random.default_rng(7)
     release = fitted(law.drawn(rng, 4000)[0], sensitive="secret")
     rows = law.drawn(rng, 40_000)[0]
     once, twice = (drawn_cells(release, rows) for _ in range(2))
     assert proven_shift(once, rows["secret"]) <= 1.0
-    both = proven_shift(once * 2 + twice, rows["secret"])
-    assert 1.2 < both <= release.certificate_.facts.further
+    assert proven_shift(once * 2 + twice, rows["secret"]) > 1.2
 
 
 # ------------------------------------------------------------------------------- labels of fit

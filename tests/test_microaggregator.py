@@ -91,9 +91,6 @@ def test_the_certificate_states_what_own_arithmetic_finds(rows):
     assert certificate.holds
     assert as_counted < 1.0 < certificate.facts.joint
     assert certificate.table["upper"].max() == pytest.approx(certificate.loss)
-    with np.errstate(divide="ignore"):
-        told = np.log((counts / counts.sum(axis=0))[:, 0] / (counts / counts.sum(axis=0))[:, 1])
-    assert certificate.facts.further >= np.abs(told).max()
     assert as_counted < certificate.facts.table < 2.0
 
 
@@ -225,6 +222,13 @@ def test_a_certificate_of_typical_rows_says_what_to_compare(rows):
         rows.certificate_.check(TABLE)
 
 
+def test_certificates_that_told_of_more_are_read(rows):
+    record = rows.certificate_.to_dict()
+    record["prototypes"] |= {"further": 2.5, "beyond": None}
+    again = rows._mechanism().read_certificate(record, awaited=False)
+    assert again.facts == rows.certificate_.facts
+
+
 def test_a_ledger_of_persons_refuses_a_second_typical_row_and_repeats_the_first(rows, tmp_path):
     few = TABLE[:40].assign(person=range(40))
     ledger = PersonLedger.create(tmp_path / "persons.db", rows, key=KEY)
@@ -311,8 +315,7 @@ def test_a_joined_label_is_bounded_and_costs_more():
         table.drop(columns="label"), table["label"]
     )
     joined = PufferfishMicroaggregator(sensitive="ill", joined="label").fit(table)
-    assert alone.certificate_.facts.beyond > 0.5
-    assert "who knows their label moves the odds of" in str(alone.certificate_)
+    assert "labels that are joined later, y among them" in alone.certificate_.details()
     assert "'label'" in joined.certificate_.details()
     assert list(joined.transform(table).columns) == ["place"]
     assert joined.certificate_.facts.moving > alone.certificate_.facts.moving + 0.05
@@ -345,7 +348,6 @@ def test_passed_columns_are_told_of():
     rows = PufferfishMicroaggregator(sensitive="ill", public="place", remainder="passthrough")
     rows.fit(table)
     assert list(rows.transform(table).columns) == ["place", "label"]
-    assert rows.certificate_.facts.beyond > 0.5
     assert first_risk(rows).startswith("Risk: 'label' are passed through and NOT protected")
 
 
@@ -563,4 +565,3 @@ def test_dates_and_durations_are_passed_on_as_they_are(make, unit):
     rows = PufferfishMicroaggregator(sensitive="ill", public="age", remainder="passthrough")
     released = rows.fit(make(table)).transform(make(table))
     assert list(released["when"]) == list(make(table)["when"])
-    assert rows.certificate_.facts.beyond == 0.0

@@ -10,9 +10,7 @@ from prototype_oracle import counted, dense, odds, rows_of
 from sklearn_puffer import PufferfishMicroaggregator
 from sklearn_puffer._microaggregator.certificate import (
     fitted_flows,
-    further_odds,
     odds_of,
-    share_beyond,
     table_loss,
 )
 
@@ -29,26 +27,6 @@ def test_odds_are_those_of_the_largest_pair(seed, k):
     each = odds(group.counts, dense(rows), group.pairs.tolist())
     found = odds_of(group.counts.astype(float), dense(rows), group.pairs)
     np.testing.assert_allclose(found, each.max(axis=0), atol=1e-12)
-
-
-def test_ever_more_releases_come_up_to_what_prototypes_tell():
-    """The odds of five releases of one row, by all their sequences, stay below and rise."""
-    group, rows = instance(3, n=3)
-    most = further_odds(rows, group.as_counted(), group.pairs)
-    told = group.counts / group.counts.sum(axis=0)
-    assert most == pytest.approx(np.abs(np.log(told[:, 0] / told[:, 1])).max(), abs=1e-12)
-    channel, several, losses = dense(rows), np.ones((3, 1)), []
-    for _ in range(5):
-        several = (several[:, :, None] * channel[:, None, :]).reshape(3, -1)
-        losses.append(odds_of(group.counts.astype(float), several, group.pairs).max())
-    assert (np.diff(losses) > 0.0).all()
-    assert losses[-1] < most
-
-
-def test_rows_that_are_released_alike_are_never_told_apart():
-    group = counted([[30, 1], [5, 20], [9, 9]])
-    rows = rows_of([[1, 1, 2]] * 3)
-    assert further_odds(rows, group.as_counted(), group.pairs) < 1e-12
 
 
 @given(st.integers(0, 10**6))
@@ -89,7 +67,7 @@ def test_tables_of_very_many_rows_are_drawn_without_holding_these():
     channel = rows_of([[3.0, 1.0], [1.0, 3.0]])
     many = counted(np.array([[300, 100], [100, 300]]) * 10**12)
     one_row = np.log(np.array([10.0, 6.0]) / np.array([6.0, 10.0])).max()
-    assert table_loss(channel, many.sizes, [many]) == pytest.approx(one_row, abs=1e-4)
+    assert table_loss(channel, many.sizes, [many]) == pytest.approx(one_row, abs=0.01)
     fewer = counted(np.array([[300, 100], [100, 300]]) * 5000)  # a little more than at once
     assert table_loss(channel, fewer.sizes, [fewer]) == pytest.approx(one_row, abs=0.01)
 
@@ -105,26 +83,3 @@ def test_readers_of_a_whole_file_who_join_a_label_are_simulated_too():
     facts = rows.certificate_.prototypes
     assert facts.table > facts.counted > 2.0
     assert "with 'label' or without" in rows.certificate_.details()
-
-
-def test_people_beyond_the_budget_within_a_label_are_counted():
-    label = np.array([[45, 5], [5, 45]])
-    groups, rows = [[counted(label)], [counted(label[::-1])]], rows_of(np.eye(2) + 1e-9)
-    assert share_beyond(rows, groups, 1.0) == pytest.approx(1.0)
-    assert share_beyond(rows, groups, 2.3) == 0.0  # log 9 is 2.197
-    alike = [[counted([[25, 25], [25, 25]])], [counted(label)]]
-    assert share_beyond(rows, alike, 1.0) == pytest.approx(0.5)
-
-
-def test_people_beyond_in_one_of_two_sensitive_columns_are_counted_whole_and_in_both_once():
-    first, second = counted([[45, 5], [25, 25]]), counted([[25, 25], [25, 25]])
-    rows = rows_of(np.eye(2) + 1e-9)
-    alone = share_beyond(rows, [[first]], 0.5)
-    assert alone == pytest.approx(1.0)
-    assert share_beyond(rows, [[first, second]], 0.5) == pytest.approx(alone)
-    assert share_beyond(rows, [[first, first]], 0.5) == pytest.approx(alone)
-
-
-def test_a_label_that_one_secret_lacks_tells_nothing_between_two():
-    groups = [[counted([[30, 0], [20, 0]])], [counted([[10, 20], [20, 10]])]]
-    assert share_beyond(rows_of(np.eye(2) + 1e-9), groups, 2.0) == 0.0

@@ -1,6 +1,7 @@
 """Prototypes that part what a label needs: scores as further coordinates, which need no label."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from sklearn_puffer import PufferfishMicroaggregator
+from sklearn_puffer._microaggregator import candidates
 from sklearn_puffer._microaggregator.coordinates import Coordinates, sample_rows
-from sklearn_puffer._microaggregator.prototypes import MeanDistances, Prototypes, with_scores
+from sklearn_puffer._microaggregator.prototypes import Prototypes, mean_changes, with_scores
 from sklearn_puffer._microaggregator.release import read, written
 from sklearn_puffer._tables import frame_table
 
@@ -158,22 +160,23 @@ def test_mean_changes_leave_scores_out():
     X, y = table_of()
     prototypes = prototypes_of(X, y)
     rows = prototypes.coordinates.read(frame_table(X))
-    changes, codes = MeanDistances(prototypes), prototypes.assign(rows)
-    changes.add(rows.points(slice(0, len(rows))), codes)
+    codes = prototypes.assign(rows)
+    changes = mean_changes(prototypes, rows.points(slice(0, len(rows))), codes)
     points = without_scores(frame_table(X), prototypes.coordinates)
     places = Coordinates(prototypes.coordinates.axes).rows(prototypes.rows).dense()
     expected = [
         [np.abs(points[codes == a] - place).sum(axis=1).mean() for place in places]
         for a in range(len(prototypes))
     ]
-    assert np.allclose(changes.mean(), expected, atol=1e-12)
+    assert np.allclose(changes.distances, expected, atol=1e-12)
     heights, own = (
         of[:, 4] for of in (rows.dense(), prototypes.coordinates.rows(prototypes.rows).dense())
     )
     apart = [[np.abs(heights[codes == a] - place).mean() for place in own] for a in range(len(own))]
-    assert np.allclose(changes.scores(), apart, atol=1e-12)
-    plain = MeanDistances(prototypes_of(X, None))
-    assert not plain.scores().any()
+    assert np.allclose(changes.scores, apart, atol=1e-12)
+    plain = prototypes_of(X, None)
+    rows = plain.coordinates.read(frame_table(X))
+    assert not mean_changes(plain, rows.points(slice(0, len(rows))), codes % 2).scores.any()
 
 
 def test_the_channel_keeps_what_a_label_makes_of_rows(monkeypatch):
@@ -184,8 +187,13 @@ def test_the_channel_keeps_what_a_label_makes_of_rows(monkeypatch):
     )
     y = b + 0.1 * rng.normal(size=900) > 0.5
     moved = []
-    for own in (MeanDistances.scores, lambda changes: np.zeros_like(changes.mean())):
-        monkeypatch.setattr(MeanDistances, "scores", own)
+    for weight in (1.0, 0.0):
+
+        def changes(*about, weight=weight):
+            found = mean_changes(*about)
+            return replace(found, scores=weight * found.scores)
+
+        monkeypatch.setattr(candidates, "mean_changes", changes)
         rows = PufferfishMicroaggregator(0.3, sensitive="ill", n_prototypes=12).fit(X, y)
         codes, channel = rows.labels_, rows.channel_.toarray()
         heights = (rows.prototypes_["b"] > 0.5).to_numpy()

@@ -12,17 +12,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sklearn_puffer._microaggregator import coordinates
+from sklearn_puffer._microaggregator import prototypes as prototypes_module
 from sklearn_puffer._microaggregator.coordinates import (
     Coordinates,
     LevelAxis,
     NumberAxis,
     sample_rows,
 )
-from sklearn_puffer._microaggregator.prototypes import MeanDistances, Prototypes
+from sklearn_puffer._microaggregator.prototypes import Prototypes, mean_changes
 from sklearn_puffer._microaggregator.release import read, written
 from sklearn_puffer._tables import Values, array_table, first_values, frame_table
 
 MIN_SIZE = 5
+
+
+def changes_of(prototypes, table, codes=None, weights=None):
+    """Return the mean changes of the rows of a table."""
+    rows = prototypes.coordinates.read(table)
+    codes = prototypes.assign(rows) if codes is None else codes
+    return mean_changes(prototypes, rows.points(slice(0, len(rows))), codes, weights)
 
 
 def table_of(n_rows=200, seed=0):
@@ -398,28 +406,24 @@ def test_mean_changes_are_those_of_all_pairs_of_rows_and_typical_rows(seed):
     X = table_of(60, seed)
     table, prototypes = learnt(X, 6, 3)
     codes = codes_of(prototypes, table)
-    rows, changes = prototypes.coordinates.read(table), MeanDistances(prototypes)
-    half = len(codes) // 2
-    for block in (slice(0, half), slice(half, len(codes))):
-        changes.add(rows.points(block), codes[block])
+    changes = changes_of(prototypes, table, codes)
     points = prototypes.coordinates.read(table).dense()
     places = prototypes.coordinates.rows(prototypes.rows).dense()
     expected = [
         [distances_to(points[codes == a], place, prototypes).mean() for place in places]
         for a in range(len(prototypes))
     ]
-    assert np.allclose(changes.mean(), expected, atol=1e-12)
+    assert np.allclose(changes.distances, expected, atol=1e-12)
 
 
 def test_shares_of_unchanged_values_are_counted_by_column():
     X = table_of()
     table, prototypes = learnt(X)
     codes = codes_of(prototypes, table)
-    rows, changes = prototypes.coordinates.read(table), MeanDistances(prototypes)
-    changes.add(rows.points(slice(0, len(codes))), codes)
+    changes = changes_of(prototypes, table, codes)
     out = released(prototypes, table)
     shares = np.bincount(codes) / len(codes)
-    for name, share in changes.unchanged().items():
+    for name, share in changes.unchanged.items():
         same = (X[name] == out[name]).fillna(False) | (X[name].isna() & out[name].isna())
         assert shares @ np.diag(share) == pytest.approx(same.mean(), abs=1e-12), name
 
@@ -432,9 +436,8 @@ def test_changes_of_numbers_are_those_of_values_and_one_deviation_beside_a_gap(s
     X = pd.DataFrame({"x": np.where(gone, np.nan, x), "y": rng.normal(size=300)})
     table, prototypes = learnt(X, 5, 3)
     codes = codes_of(prototypes, table)
-    changes = MeanDistances(prototypes)
-    changes.add(prototypes.coordinates.read(table).points(slice(0, 300)), codes)
-    told, same = changes.in_deviations(), changes.unchanged()
+    changes = changes_of(prototypes, table, codes)
+    told, same = changes.by_column, changes.unchanged
     for name in X:
         own, typical = X[name].to_numpy(), prototypes.rows[name]
         others = np.where(typical.missing if typical.n_missing else False, np.nan, typical.data)
@@ -448,18 +451,13 @@ def test_changes_of_numbers_are_those_of_values_and_one_deviation_beside_a_gap(s
             assert same[name][a] == pytest.approx(equal, abs=1e-12)
 
 
-def test_sums_of_changes_depend_neither_on_the_order_of_rows_nor_on_blocks():
+def test_sums_of_changes_depend_neither_on_the_order_of_rows_nor_on_blocks(monkeypatch):
     X = table_of(500)
     table, prototypes = learnt(X)
     turned = frame_table(X[::-1])
-    found = []
-    for each, cut in ((table, 500), (turned, 123)):
-        rows, changes = prototypes.coordinates.read(each), MeanDistances(prototypes)
-        for block in (slice(0, cut), slice(cut, 500)):
-            if block.start < block.stop:
-                changes.add(rows.points(block), prototypes.nearest(rows.points(block)))
-        found.append(changes.mean())
-    assert np.array_equal(*found)
+    found = changes_of(prototypes, table).distances
+    monkeypatch.setattr(prototypes_module, "_BLOCK_CELLS", 1 << 9)
+    assert np.array_equal(found, changes_of(prototypes, turned).distances)
 
 
 def test_weights_count_in_changes_as_rows_do():
@@ -467,12 +465,8 @@ def test_weights_count_in_changes_as_rows_do():
     weights = np.arange(60) % 3
     table, prototypes = learnt(X, weights=weights)
     every = frame_table(X.loc[X.index.repeat(weights)])
-    found = []
-    for each, weighed in ((table, weights), (every, None)):
-        rows, changes = prototypes.coordinates.read(each), MeanDistances(prototypes)
-        changes.add(rows.points(slice(0, len(rows))), prototypes.assign(rows), weighed)
-        found.append(changes.mean())
-    assert np.array_equal(*found)
+    found = changes_of(prototypes, table, weights=weights).distances
+    assert np.array_equal(found, changes_of(prototypes, every).distances)
 
 
 # -------------------------------------------------------------------------------------- the sample

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,20 +13,17 @@ from joblib import Parallel, delayed
 
 from sklearn_puffer._base import FloatArray, IntArray, counted
 from sklearn_puffer._microaggregator.certificate import as_matrix
-from sklearn_puffer._microaggregator.coordinates import EncodedRows, Sample
 from sklearn_puffer._microaggregator.drawn import BinCounts, learnt_bins
 from sklearn_puffer._microaggregator.program import (
     ChannelProblem,
     SecretCounts,
     SecretMasses,
-    Tally,
     least_change,
     whole_rows,
 )
-from sklearn_puffer._microaggregator.prototypes import MeanDistances, Prototypes
+from sklearn_puffer._microaggregator.prototypes import MeanChanges, Prototypes, mean_changes
 from sklearn_puffer._microaggregator.reading import Batch, Settings, TableRead
 from sklearn_puffer._noise import IntegerRows
-from sklearn_puffer._tables import Name
 
 CANDIDATES = (8, 30, 60, 100)
 """Numbers of prototypes that "auto" tries, ascending, until the objective rises."""
@@ -43,34 +41,29 @@ class Candidate:
         codes: IntArray,
     ) -> None:
         self.prototypes, self.read, self.codes = prototypes, read, codes
-        self.sizes = [int(each.max()) + 1 for each in (read.batch.joined, *read.batch.label_codes)]
-        labels = zip(self.sizes, (batch.joined, *batch.label_codes), strict=True)
-        n, n_strata, groups = len(prototypes), read.n_strata, read.groups
-        self.tallies = [
-            Tally(
-                groups,
-                batch.secrets,
-                (batch.strata * size + of_row, codes),
-                batch.weights,
-                (n_strata * size, n),
-            )
-            for size, of_row in labels
-        ]
+        self.n_labels, n = int(read.batch.joined.max()) + 1, len(prototypes)
+        cells = (batch.strata * self.n_labels + batch.joined) * n + codes
+        self._counts = []
+        for (secret, *_), of_row in zip(read.groups, batch.secrets, strict=True):
+            shape = read.n_strata, self.n_labels, n, len(secret.labels)
+            counts = np.bincount(cells * shape[-1] + of_row, batch.weights, math.prod(shape))
+            self._counts.append(counts.astype(np.int64).reshape(shape))
         self.drawn = None
         if settings.values == "drawn":
             self.drawn = BinCounts(learnt_bins(read.sample, settings.min_size), n)
             self.drawn.add(batch.columns, codes, batch.weights)
 
-    def counts(self, stratum: int) -> list[SecretCounts]:
-        """Return the counts of each sensitive column in a stratum."""
-        size = self.sizes[0]
-        return self.tallies[0].of(slice(stratum * size, (stratum + 1) * size))
+    def counts(self, stratum: int, labels: slice = slice(None)) -> list[SecretCounts]:
+        """Return the counts of each sensitive column in a stratum, of some joined labels."""
+        found = []
+        for (_, used, pairs), counts in zip(self.read.groups, self._counts, strict=True):
+            total = counts[stratum, labels].sum(axis=0)
+            found.append(SecretCounts(total[:, used], total.sum(axis=1), pairs))
+        return found
 
-    def counts_by_label(self, stratum: int, which: int) -> list[list[SecretCounts]]:
-        """Return the counts in a stratum for each joined label (0), or of the k-th label column."""
-        size = self.sizes[which]
-        cells = range(stratum * size, (stratum + 1) * size)
-        return [self.tallies[which].of(slice(cell, cell + 1)) for cell in cells]
+    def counts_by_label(self, stratum: int) -> list[list[SecretCounts]]:
+        """Return the counts in a stratum for each joined label."""
+        return [self.counts(stratum, slice(k, k + 1)) for k in range(self.n_labels)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,23 +166,15 @@ class SolvedCandidate:
     error : float or None
         Error of the confidence set of each stratum, sensitive column and joined label; None takes
         masses as counted.
-    change, grouping : float
-        The mean change of a column, in standard deviations; and if every row became its own typical
-        row.
-    objective : float
-        What is minimised: the change, plus that of the scores of labels.
-    budget_curve : BudgetCurve or None
-        None with known columns, where each stratum has a program.
+    changes : MeanChanges
+        Those of the sampled rows, of all strata together.
     """
 
     candidate: Candidate
     parts: list[StratumChannel]
     sample_codes: IntArray
     error: float | None
-    change: float
-    grouping: float
-    objective: float
-    budget_curve: BudgetCurve | None
+    changes: MeanChanges
 
     @property
     def prototypes(self) -> Prototypes:
@@ -207,30 +192,39 @@ class SolvedCandidate:
         total = sum(part.total for part in self.parts)
         return np.asarray(sum(part.shares * (part.total / total) for part in self.parts))
 
-    def flows(self) -> Iterator[FloatArray]:
-        """Yield for each stratum the share of all rows that are of a and are released as b."""
+    @cached_property
+    def flows(self) -> FloatArray:
+        """The share of all rows that are of a and are released as b."""
         total = sum(part.total for part in self.parts)
-        for part in self.parts:
-            yield (part.total / total * part.shares)[:, None] * part.matrix(self.shares)
+        each = (
+            (part.total / total * part.shares)[:, None] * part.matrix(self.shares)
+            for part in self.parts
+        )
+        return np.asarray(sum(each))
 
-    def expected(self, sample: Sample) -> tuple[dict[Name, float], ...]:
-        """Return by column the change, that of typical rows alone, and the unchanged share."""
-        axes = self.prototypes.coordinates.axes
-        sums = np.zeros((len(axes), 3))
-        changes = _changes(self.prototypes, sample, self.sample_codes, self.parts)
-        for flows, change in zip(self.flows(), changes, strict=True):
-            by_column, same = change.in_deviations(), change.unchanged()
-            stay = flows.sum(axis=1)
-            for total, axis in zip(sums, axes, strict=True):
-                apart = by_column[axis.name]
-                total += (
-                    (flows * apart).sum(),
-                    stay @ np.diag(apart),
-                    (flows * same[axis.name]).sum(),
-                )
-        names = [axis.name for axis in axes]
-        first, second, third = (dict(zip(names, of.tolist(), strict=True)) for of in sums.T)
-        return first, second, third
+    @property
+    def objective(self) -> float:
+        """What is minimised: the change, plus that of the scores of labels."""
+        return self.change + float((self.flows * self.changes.scores).sum()) / self.n_columns
+
+    @property
+    def change(self) -> float:
+        """The mean change of a column, in its unit of distance."""
+        return float((self.flows * self.changes.distances).sum()) / self.n_columns
+
+    @property
+    def grouping(self) -> float:
+        """The mean change of a column if every row became its own typical row."""
+        return float(self.shares @ np.diag(self.changes.distances)) / self.n_columns
+
+    @property
+    def budget_curve(self) -> BudgetCurve | None:
+        """The change for other budgets; None with known columns, where each stratum has its own."""
+        part = self.parts[0]
+        if self.candidate.read.strata is not None or part.problem is None:
+            return None
+        distances = self.changes.distances[np.ix_(part.present, part.present)]
+        return BudgetCurve(part.problem, distances, self.n_columns)
 
     def released_by(self) -> tuple[IntegerRows, IntArray]:
         """Return the channels of all strata stacked, and which row each prototype of each has.
@@ -280,84 +274,32 @@ class _ChannelBuilder:
         return IntegerRows(np.cumsum([0, *(len(each) for each, _ in self._rows)]), targets, shares)
 
 
-def _changes(
-    prototypes: Prototypes, sample: Sample, codes: IntArray, parts: Sequence[StratumChannel]
-) -> Iterator[MeanDistances]:
-    """Yield the mean distances of each stratum, over its sampled rows.
-
-    For a prototype of which no row of the stratum was sampled, the rows of all strata count.
-    """
-    rows = prototypes.coordinates.rows(sample.columns)
-    points = rows.points(slice(0, len(rows)))
-    for k, part in enumerate(parts):
-        own = sample.strata == k
-        lacking = np.setdiff1d(part.present, codes[own])
-        which = np.flatnonzero(own | np.isin(codes, lacking))
-        changes = MeanDistances(prototypes)
-        some = EncodedRows(points.numbers[which], [each[which] for each in points.indicators])
-        changes.add(some, codes[which], sample.weights[which])
-        yield changes
-
-
-@dataclass(frozen=True, eq=False)
-class _PosedCandidate:
-    """A candidate whose programs are posed, not yet solved; see `SolvedCandidate`.
-
-    Attributes
-    ----------
-    distances, scores : list of ndarray
-        For each stratum the mean change of rows of a that are released as b, and of their scores.
-    """
-
-    candidate: Candidate
-    parts: list[StratumChannel]
-    sample_codes: IntArray
-    error: float | None
-    distances: list[FloatArray]
-    scores: list[FloatArray]
-
-    def solved(self, channels: Iterator[IntegerRows]) -> SolvedCandidate:
-        """Return the candidate with the next of the channels for each of its programs."""
-        parts = [p if p.problem is None else replace(p, channel=next(channels)) for p in self.parts]
-        total = sum(part.total for part in parts)
-        constant = np.asarray(sum(part.shares * part.total for part in parts)) / total
-        change, grouping, objective = 0.0, 0.0, 0.0
-        for part, distances, scores in zip(parts, self.distances, self.scores, strict=True):
-            weight = part.total / total / len(self.candidate.read.public)
-            flows = part.shares[:, None] * part.matrix(constant)
-            change += weight * float((flows * distances).sum())
-            objective += weight * float((flows * (distances + scores)).sum())
-            grouping += weight * float(part.shares @ np.diag(distances))
-        curve = self._budget_curve(parts)
-        return SolvedCandidate(
-            self.candidate, parts, self.sample_codes, self.error, change, grouping, objective, curve
-        )
-
-    def _budget_curve(self, parts: Sequence[StratumChannel]) -> BudgetCurve | None:
-        part, read = parts[0], self.candidate.read
-        if read.strata is not None or part.problem is None:
-            return None
-        distances = self.distances[0][np.ix_(part.present, part.present)]
-        return BudgetCurve(part.problem, distances, len(read.public))
-
-
-def posed_programs(settings: Settings, candidate: Candidate, error: float) -> _PosedCandidate:
-    """Return the programs for the channels of a candidate, whose rows were counted."""
+def solved(settings: Settings, candidate: Candidate, error: float) -> SolvedCandidate:
+    """Return a candidate, whose rows were counted, with its channels."""
     read, prototypes = candidate.read, candidate.prototypes
-    codes = prototypes.assign(prototypes.coordinates.rows(read.sample.columns))
+    rows = prototypes.coordinates.rows(read.sample.columns)
+    points = rows.points(slice(0, len(rows)))
+    codes = prototypes.nearest(points)
+    changes = mean_changes(prototypes, points, codes, read.sample.weights)
     least = settings.min_size if read.strata is not None else 0
     parts = [_counted_part(candidate, k, least) for k in range(read.n_strata)]
-    n_families = sum(len(p.groups) + len(p.joined) for p in parts if p.total >= least)
+    large = [k for k, part in enumerate(parts) if part.total >= least]
+    n_families = sum(len(parts[k].groups) + len(parts[k].joined) for k in large)
     share = None if settings.level is None else error / max(n_families, 1)
-    changes = list(_changes(prototypes, read.sample, codes, parts))
-    distances, scores = [each.mean() for each in changes], [each.scores() for each in changes]
-    epsilon = settings.guarantee.notion.epsilon
-    for k, part in enumerate(parts):
-        if part.total >= least:
-            inner = (distances[k] + scores[k])[np.ix_(part.present, part.present)]
-            problem = ChannelProblem(_bounded(part, share), part.groups[0].sizes, inner, epsilon)
-            parts[k] = replace(part, problem=problem)
-    return _PosedCandidate(candidate, parts, codes, share, distances, scores)
+    cost, epsilon = changes.distances + changes.scores, settings.guarantee.notion.epsilon
+    problems = [
+        ChannelProblem(
+            _bounded(parts[k], share),
+            parts[k].groups[0].sizes,
+            cost[np.ix_(parts[k].present, parts[k].present)],
+            epsilon,
+        )
+        for k in large
+    ]
+    channels = channels_of(problems, settings.n_jobs)
+    for k, problem, channel in zip(large, problems, channels, strict=True):
+        parts[k] = replace(parts[k], problem=problem, channel=channel)
+    return SolvedCandidate(candidate, parts, codes, share, changes)
 
 
 def channels_of(problems: Sequence[ChannelProblem], n_jobs: int | None) -> Iterator[IntegerRows]:
@@ -373,7 +315,7 @@ def _counted_part(candidate: Candidate, stratum: int, least: int) -> StratumChan
     present = np.flatnonzero(sizes)
     joined: list[SecretCounts] = []
     if candidate.read.joined and sizes.sum() >= least:
-        labels = candidate.counts_by_label(stratum, 0)
+        labels = candidate.counts_by_label(stratum)
         joined = [g.some(present) for of in labels for g in of if g.sizes.any()]
     some = [group.some(present) for group in groups]
     return StratumChannel(present, some, joined, sizes / sizes.sum(), None, None)

@@ -1,6 +1,6 @@
 """The certificate of typical rows: what is guaranteed to each of two readers, and figures.
 
-Figures stand beside the proof: further releases, whole tables, labels, utility. A reader of a whole
+Figures stand beside the proof: whole tables, utility. A reader of a whole
 released table, who holds the list of the fitted rows, counts how often each prototype is released,
 and so knows more than the channel. He scales the expected flows between prototypes until they sum
 to the fitted and the released counts (iterative proportional fitting, the most probable flows), and
@@ -27,7 +27,6 @@ from sklearn_puffer._certificates import (
     utility_section,
 )
 from sklearn_puffer._documents import Section, plain_record
-from sklearn_puffer._losses import MassBoxes, prototype_losses
 from sklearn_puffer._microaggregator.coordinates import NumberAxis, Sample
 from sklearn_puffer._microaggregator.program import SecretCounts
 from sklearn_puffer._noise import WHOLE, IntegerRows, seeded_entropy
@@ -92,9 +91,8 @@ class PrototypeFacts:
         Confidence level of the set of masses over which the budget is kept; None: as counted.
     grouping, moving : float
         The mean change of a column, in standard deviations: by typical rows, and by the channel.
-    counted, table, further : float
-        The loss as counted, that to readers of a whole table (simulated), and the limit for ever
-        more releases of a row.
+    counted, table : float
+        The loss as counted, and that to readers of a whole table (simulated).
     joint : float or None
         The loss over bounds on the joint masses of secrets and prototypes, whose shares may then
         differ in new rows; None without a level.
@@ -105,8 +103,6 @@ class PrototypeFacts:
         Columns that readers may join later, which the budget covers.
     labels : bool
         Whether a y chose the prototypes.
-    beyond : float or None
-        The share of people beyond the budget for readers who know their label, as counted.
     tried : tuple of tuple
         Numbers of prototypes that were tried, and the mean change of a column with each.
     strata : StrataFacts or None
@@ -121,13 +117,11 @@ class PrototypeFacts:
     counted: float
     joint: float | None
     table: float
-    further: float
     values: str
     drawn: float | None
     drawn_row: float | None
     joined: tuple[str, ...]
     labels: bool
-    beyond: float | None
     tried: tuple[tuple[int, float], ...]
     strata: StrataFacts | None = None
 
@@ -203,19 +197,12 @@ class PrototypeCertificate(Certificate):
         """Return the greatest risks: a second release, and further knowledge of readers."""
         facts = self.facts
         other = f" other than {listed(list(facts.joined))}" if facts.joined else ""
-        beyond = (
-            f"readers who join a label{other} to a row are not covered, nor those who know the "
-            "rows of all other fitted people and look for the last one's"
-        )
-        if facts.beyond:
-            beyond = (
-                f"who knows their label moves the odds of {facts.beyond:.1%} of the people beyond "
-                "the budget; name its column in joined="
-            )
         return [
             "a second independent release of a row tells far more; release each row once, or with "
             "row_id= and a key.",
-            f"{beyond}.",
+            f"readers who join a label{other} to a row are not covered (name its column in "
+            "joined=), nor those who know the rows of all other fitted people and look for the "
+            "last one's.",
         ]
 
     def _told_below(self) -> list[str]:
@@ -228,7 +215,6 @@ class PrototypeCertificate(Certificate):
             f"Whole file: who holds the list of all fitted people{_with_labels(facts)} and reads "
             f"the rows of all of them moved odds up to {times(facts.table)} in simulated "
             "releases, which proves nothing.",
-            _further(facts),
             *([] if facts.strata is None else [_about_strata(facts.strata)]),
         ]
 
@@ -284,34 +270,21 @@ def _joint(facts: PrototypeFacts) -> str:
     )
 
 
-def _further(facts: PrototypeFacts) -> str:
-    most = "without bound" if not isfinite(facts.further) else f"up to {facts.further:.3g}"
-    return (
-        f"Further independent releases of the same row move log odds {most}: release each row "
-        "once, or with row_id= and a key."
-    )
-
-
 def not_covered(facts: PrototypeFacts) -> list[str]:
     """Return what the guarantee does not cover, a line each."""
     labels = "further facts about this person, and labels that are joined later"
     if facts.joined:
         labels += f", but for {listed(list(facts.joined))}"
+    if facts.labels:
+        labels += ", y among them"
     return [
         "Not covered: readers who know the rows of all other fitted people and the channel or the "
         "counts (keep counts_, channel_ and saved files where the table is).",
         "Not covered: readers who hold the list of the people in a released file and read all its "
         "rows together; who holds the list of fitted people is covered for one released row.",
-        f"Not covered: {labels}.",
-        *(
-            []
-            if facts.beyond is None or (facts.joined and not facts.beyond)
-            else [
-                f"Who knows their label moves the odds of {facts.beyond:.1%} of the people beyond "
-                "the budget, as counted; name its column in joined= to bound it."
-            ]
-        ),
-        "Not covered: a second release of the same row, so several rows of one person.",
+        f"Not covered: {labels}; name their columns in joined=.",
+        "Not covered: a second release of the same row, so several rows of one person: release "
+        "each row once, or with row_id= and a key.",
         f"Not covered: the typical rows themselves, each of at least {facts.smallest} rows: "
         "medians of the numbers that half of these have, and most frequent categories, be they "
         "of one person; the number of prototypes was chosen by their total change.",
@@ -379,25 +352,6 @@ def as_matrix(rows: IntegerRows) -> Any:
     return csr_array((rows.shares / WHOLE, rows.targets.copy(), rows.starts.copy()), shape=shape)
 
 
-def further_odds(rows: IntegerRows, boxes: MassBoxes, pairs: Array) -> float:
-    """Return the limit of the log odds for ever more releases of one row, over the set.
-
-    In the limit they reveal the row of the channel; infinite if a secret may have no mass there.
-
-    Examples
-    --------
-    >>> rows = IntegerRows([0, 2, 4], [0, 1, 0, 1], [3, 1, 1, 3] * np.array(WHOLE // 4))
-    >>> boxes = MassBoxes.as_counted(np.array([[30, 10], [10, 30]]))
-    >>> round(further_odds(rows, boxes, np.array([[0, 1]])), 6)  # log 3
-    1.098612
-    """
-    channel = as_matrix(rows).toarray()
-    kinds = np.unique(channel, axis=0, return_inverse=True)[1].ravel()
-    n = rows.n_cells
-    revealed = IntegerRows(np.arange(n + 1), kinds, np.full(n, WHOLE))
-    return float(prototype_losses(revealed, boxes, pairs).max())
-
-
 def odds_of(counts: FloatArray, flows: FloatArray, pairs: Array) -> FloatArray:
     """Return the largest log odds of any pair at each released prototype.
 
@@ -420,7 +374,8 @@ def table_loss(
 ) -> float:
     """Return the largest log odds at a prototype for readers of whole tables, simulated.
 
-    At most ``most`` tables are drawn, and at least five.
+    At most ``most`` tables are drawn, and at least five. Of very many rows a part is drawn: a
+    smaller table tells more.
 
     Examples
     --------
@@ -430,33 +385,18 @@ def table_loss(
     >>> 0.5 < table_loss(rows, group.sizes, [group]) < 0.8  # a single row: .511
     True
     """
-    n_tables = int(max(min(_MOST_ROWS // sizes.sum(), most), _LEAST_TABLES))
-    expected, together = sizes[:, None] * as_matrix(rows).toarray(), len(sizes) ** 2
-    worst = 0.0
-    for some in np.array_split(np.arange(n_tables), -(-n_tables * together // _MOST_FLOWS)):
-        seen = np.stack([_drawn_counts(rows, sizes, number) for number in some])
-        flows = fitted_flows(expected, sizes, seen) / sizes[:, None]
-        for group in groups:
-            odds = odds_of(group.counts.astype(float), flows, group.pairs)
-            worst = max(worst, float(odds[seen > 0].max()))
-    return worst
-
-
-def _drawn_counts(rows: IntegerRows, sizes: IntArray, number: int) -> FloatArray:
-    """Return how many rows of a simulated table are released as each prototype.
-
-    Of very many rows a part is drawn, and its deviations are scaled to the standard deviation of
-    all rows.
-    """
-    few = sizes // -(-sizes.sum() // _MOST_ROWS)
-    cells = np.repeat(np.arange(len(few)), few)
-    drawn = rows.sampler(seeded_entropy(0, int(number))).draw(cells)
-    counts = np.bincount(drawn, minlength=len(few)).astype(float)
-    if few.sum() == sizes.sum():
-        return counts
-    channel = as_matrix(rows).T
-    off = (counts - channel @ few) * np.sqrt(sizes.sum() / few.sum())
-    return np.asarray(channel @ sizes + off)
+    sizes = np.maximum(sizes // -(-sizes.sum() // _MOST_ROWS), 1)
+    wanted = _MOST_ROWS // sizes.sum(), _MOST_FLOWS // len(sizes) ** 2, most
+    channel, cells = as_matrix(rows).toarray(), np.repeat(np.arange(len(sizes)), sizes)
+    seen = np.stack(
+        [
+            np.bincount(rows.sampler(seeded_entropy(0, k)).draw(cells), minlength=len(sizes))
+            for k in range(int(max(min(wanted), _LEAST_TABLES)))
+        ]
+    )
+    flows = fitted_flows(sizes[:, None] * channel, sizes, seen) / sizes[:, None]
+    odds = [odds_of(group.counts.astype(float), flows, group.pairs) for group in groups]
+    return max((float(each[seen > 0].max()) for each in odds), default=0.0)
 
 
 def fitted_flows(flows: FloatArray, rows: IntArray, columns: Array) -> FloatArray:
@@ -485,35 +425,6 @@ def fitted_flows(flows: FloatArray, rows: IntArray, columns: Array) -> FloatArra
     return np.asarray(by_row[..., :, None] * flows * by_column[..., None, :])
 
 
-def share_beyond(
-    rows: IntegerRows, labels: Sequence[Sequence[SecretCounts]], epsilon: float
-) -> float:
-    """Return the share of people whose odds shift beyond epsilon for readers who know their label.
-
-    People beyond it in several sensitive columns are counted once.
-
-    Parameters
-    ----------
-    rows : IntegerRows
-    labels : sequence of sequence of SecretCounts
-        Counts of the people of each label, for each sensitive column.
-    epsilon : float
-    """
-    channel = as_matrix(rows).toarray()
-    beyond, total = 0.0, 0
-    for columns in labels:
-        exceeds = np.zeros(len(channel), dtype=bool)
-        for group in columns:
-            occurring = group.occurring()
-            if len(occurring.pairs):
-                counts, pairs = occurring.counts.astype(float), occurring.pairs
-                exceeds |= odds_of(counts, channel, pairs) > epsilon * (1.0 + 1e-9)
-        sizes = columns[0].sizes  # the same people in each
-        total += int(sizes.sum())
-        beyond += float(sizes @ channel @ exceeds)
-    return beyond / max(total, 1)
-
-
 # --------------------------------------------------------------------------------------- utility
 
 
@@ -530,21 +441,23 @@ def utilities(sample: Sample, best: Any, mechanism: Any) -> list[PrototypeUtilit
     mechanism : TypicalRows
     """
     axes, weights = best.prototypes.coordinates.axes, sample.weights
-    moved, alone, same = best.expected(sample)
+    changes, flows, shares = best.changes, best.flows, best.shares
     released = _released(sample, best, mechanism, moves=True)
     grouped = _released(sample, best, mechanism, moves=False)
     found = []
     for axis in axes:
         name, unit = axis.name, axis.scale if isinstance(axis, NumberAxis) else 1.0
         fitted = axis.fitted(sample.columns[name])
-        changes = changes_of(fitted, released[name], unit)
-        figures = asdict(measured_utility(name, unit, changes, weights, fitted, weights))
+        moved = changes_of(fitted, released[name], unit)
+        figures = asdict(measured_utility(name, unit, moved, weights, fitted, weights))
         if mechanism.drawn is None:
-            typical, change = alone[name], moved[name]
-            figures |= {"change": change * unit, "change_sd": change, "unchanged": same[name]}
+            apart = changes.by_column[name]
+            typical, change = float(shares @ np.diag(apart)), float((flows * apart).sum())
+            same = float((flows * changes.unchanged[name]).sum())
+            figures |= {"change": change * unit, "change_sd": change, "unchanged": same}
         else:
-            changes = changes_of(fitted, grouped[name], unit)
-            typical = float(np.average(changes, weights=weights)) / unit
+            moved = changes_of(fitted, grouped[name], unit)
+            typical = float(np.average(moved, weights=weights)) / unit
         moving = figures["change_sd"] - typical
         found.append(PrototypeUtility(**figures, grouping=typical, moving=moving))
     return found

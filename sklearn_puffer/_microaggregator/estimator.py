@@ -354,7 +354,7 @@ _AGAIN = (
     "more than one; pass row_id= and a key to release rows alike each time."
 )
 
-_MOST_REMEMBERED = 1 << 22  # digests of rows, the smallest
+_MOST_REMEMBERED = 1 << 22  # rows; those of later releases are only compared with them
 
 
 class ReleasedRows:
@@ -379,31 +379,17 @@ class ReleasedRows:
         """Add the rows of a release, and return how many of them equal earlier ones."""
         rows, counts = np.unique(digests, return_counts=True)
         table, n_before = digest(rows, counts), int(self._counts.sum())
-        known = rows[: np.searchsorted(rows, self._farthest, side="right")]
-        n_repeated = 0
-        if len(self._rows):  # ascending, as known is
-            nearest = np.take(self._rows, np.searchsorted(self._rows, known), mode="clip")
-            n_repeated = int(counts[: len(known)][nearest == known].sum())
+        n_repeated = int(counts[np.isin(rows, self._rows)].sum())
         share = 1.0 - np.count_nonzero(self._counts == 1) / max(n_before, 1)
-        by_chance = share * int(counts[: len(known)].sum())
+        by_chance = share * len(digests)
         many = bool(n_repeated > by_chance + 3.0 * by_chance**0.5 + 2.0)
         self.warned = self.warned or many or table in self._tables
         self._tables.add(table)
-        self._remember(known, counts[: len(known)])
+        if n_before < _MOST_REMEMBERED:
+            both = np.concatenate([self._counts, counts])
+            self._rows, which = np.unique(np.concatenate([self._rows, rows]), return_inverse=True)
+            self._counts = np.bincount(which, both).astype(np.int64)
         return n_repeated
-
-    @property
-    def _farthest(self) -> int:
-        """The largest digest that is remembered."""
-        full = len(self._rows) == _MOST_REMEMBERED
-        return int(self._rows[-1]) if full else np.iinfo(np.int64).max
-
-    def _remember(self, rows: Array, counts: Array) -> None:
-        every = np.concatenate([self._rows, rows])
-        self._rows, which = np.unique(every, return_inverse=True)
-        both = np.bincount(which, np.concatenate([self._counts, counts]), len(self._rows))
-        self._rows = self._rows[:_MOST_REMEMBERED]
-        self._counts = both.astype(np.int64)[:_MOST_REMEMBERED]
 
 
 def _checked_level(level: Any) -> float:

@@ -26,9 +26,8 @@ from sklearn_puffer._microaggregator.candidates import (
     Candidate,
     SolvedCandidate,
     StratumChannel,
-    channels_of,
-    posed_programs,
     prototype_numbers,
+    solved,
 )
 from sklearn_puffer._microaggregator.certificate import (
     MOST_TABLES,
@@ -36,9 +35,7 @@ from sklearn_puffer._microaggregator.certificate import (
     PrototypeFacts,
     PrototypeUtility,
     StrataFacts,
-    further_odds,
     not_covered,
-    share_beyond,
     table_loss,
     utilities,
 )
@@ -69,9 +66,7 @@ def learn(settings: Settings, given: FitRows) -> LearntRows:
     error = 0.0 if settings.level is None else (1.0 - settings.level) / len(numbers)
     tried: list[SolvedCandidate] = []
     for candidate in _candidates(settings, read, space, numbers):
-        posed = posed_programs(settings, candidate, error)
-        problems = [part.problem for part in posed.parts if part.problem is not None]
-        tried.append(posed.solved(channels_of(problems, settings.n_jobs)))
+        tried.append(solved(settings, candidate, error))
         if len(tried) > 1 and tried[-1].objective >= tried[-2].objective:
             break  # the objective falls, then rises, and larger programs are slow
     return LearntRows(settings, read, tried, min(tried, key=lambda each: each.objective))
@@ -99,14 +94,13 @@ class _Losses:
     ----------
     counted, proven : ndarray of shape (n_pairs, 2)
         As counted, and the worst over the confidence set, of each pair in both directions.
-    joint, further : float
+    joint : float
         See `PrototypeFacts`.
     """
 
     counted: FloatArray
     proven: FloatArray
     joint: float
-    further: float
 
 
 def _losses_of(part: StratumChannel, group: SecretCounts, error: float | None) -> _Losses:
@@ -114,19 +108,17 @@ def _losses_of(part: StratumChannel, group: SecretCounts, error: float | None) -
     assert part.channel is not None
     occurring = group.occurring()
     both = np.isin(group.pairs, np.flatnonzero(group.counts.sum(axis=0))).all(axis=1)
-    as_counted, further = np.zeros((len(group.pairs), 2)), 0.0
+    as_counted = np.zeros((len(group.pairs), 2))
     if len(occurring.pairs):
         found = prototype_losses(part.channel, occurring.as_counted(), occurring.pairs)
         as_counted[both] = np.maximum(found.max(axis=2), 0.0)
-        further = further_odds(part.channel, occurring.as_counted(), occurring.pairs)
     if error is None:
-        return _Losses(as_counted, as_counted, 0.0, further)
+        return _Losses(as_counted, as_counted, 0.0)
     boxes = group.boxes(error)
     proven = prototype_losses(part.channel, boxes, group.pairs).max(axis=2)
     channel, extended = part.with_absent_prototypes(group)
     joint = prototype_losses(channel, extended.joint_boxes(error), group.pairs).max()
-    further = further_odds(part.channel, boxes, group.pairs)
-    return _Losses(as_counted, np.maximum(proven, 0.0), max(float(joint), 0.0), further)
+    return _Losses(as_counted, np.maximum(proven, 0.0), max(float(joint), 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,13 +304,11 @@ class LearntRows:
             counted=max((float(each.counted.max()) for each in losses), default=0.0),
             joint=None if settings.level is None else joint,
             table=max(tables, default=0.0),
-            further=max((each.further for each in losses), default=0.0),
             values=settings.values,
             drawn=self._drawn_loss(1),
             drawn_row=self._drawn_loss(best.n_columns),
             joined=tuple(map(str, self.read.joined)),
             labels=self.read.sample.labels is not None and settings.label_weight > 0.0,
-            beyond=self._beyond(),
             strata=None if self.read.strata is None else self._strata_facts(self.read.strata),
         )
 
@@ -348,7 +338,7 @@ class LearntRows:
         people = [
             (part.matrix(best.shares), group.occurring().counts)
             for k, part in enumerate(best.parts)
-            for groups in (best.candidate.counts(k), *best.candidate.counts_by_label(k, 0))
+            for groups in (best.candidate.counts(k), *best.candidate.counts_by_label(k))
             for group in groups
         ]
         return max(
@@ -356,21 +346,6 @@ class LearntRows:
             for channel, counts in people
             if counts.any()
         )
-
-    def _beyond(self) -> float | None:
-        """Return the share of people beyond the budget for who knows y or a passed column."""
-        best, epsilon, shares = self.best, self.settings.guarantee.notion.epsilon, []
-        for which in range(1, len(best.candidate.sizes)):
-            share = 0.0
-            for k, part in enumerate(best.parts):
-                if part.channel is not None:
-                    labels = [
-                        [group.some(part.present) for group in columns]
-                        for columns in best.candidate.counts_by_label(k, which)
-                    ]
-                    share += part.total * share_beyond(part.channel, labels, epsilon)
-            shares.append(share / self.read.total)
-        return max(shares) if shares else None
 
 
 _TAKEN = [

@@ -189,47 +189,6 @@ def _up(masses: FloatArray) -> IntArray:
     return np.ceil(masses * (1.0 + _OUTWARDS) * ONE).astype(np.int64)
 
 
-class Tally:
-    """How often each secret occurs in each prototype, within parts of the rows.
-
-    Parameters
-    ----------
-    groups : sequence of tuple
-        For each sensitive column the secret, the codes of its protected values, and their pairs.
-    secrets : sequence of ndarray of int
-        The code of each row's secret in each sensitive column.
-    cells : tuple of 2 ndarray of int
-        The part and the prototype of each row.
-    weights : ndarray of int or None
-    shape : tuple of 2 int
-        The numbers of parts and of prototypes.
-    """
-
-    def __init__(
-        self,
-        groups: Sequence[tuple[Any, list[int], Array]],
-        secrets: Sequence[IntArray],
-        cells: tuple[IntArray, IntArray],
-        weights: Array | None,
-        shape: tuple[int, int],
-    ) -> None:
-        self._groups, self._counts = groups, list[IntArray]()
-        parts, codes = cells
-        for (secret, *_), of_row in zip(groups, secrets, strict=True):
-            n = len(secret.labels)
-            index = (parts * shape[1] + codes) * n + of_row
-            counts = np.bincount(index, weights, shape[0] * shape[1] * n).astype(np.int64)
-            self._counts.append(counts.reshape(*shape, n))
-
-    def of(self, parts: slice) -> list[SecretCounts]:
-        """Return the counts of each sensitive column in some of the parts together."""
-        found = []
-        for (_, used, pairs), counts in zip(self._groups, self._counts, strict=True):
-            total = counts[parts].sum(axis=0)
-            found.append(SecretCounts(total[:, used], total.sum(axis=1), pairs))
-        return found
-
-
 # ------------------------------------------------------------------------------------ the problem
 
 

@@ -20,8 +20,10 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
 from sklearn_puffer._base import Array, FloatArray, IntArray
@@ -286,163 +288,75 @@ def _some(mask: Array) -> Array | None:
     return mask if mask.any() else None
 
 
-class MeanDistances:
-    r"""The mean distance of rows of prototype a to the typical row of b.
+@dataclass(frozen=True, eq=False)
+class MeanChanges:
+    """Mean changes of the rows of prototype a that are released as the typical row of b.
 
-    .. math:: d(a, b) = \frac{1}{N_a} \sum_{x \in a} \sum_k |z_k(x) - z_k(t_b)|
-
-    over the coordinates k of columns; of two numbers of which one is missing the indicators alone
-    count. Those of scores are summed in `scores`. Rows are added in blocks. Sums are whole
-    multiples of the step of the coordinates, so they do not depend on the order of rows.
-
-    Parameters
+    Attributes
     ----------
-    prototypes : Prototypes
+    by_column : dict of ndarray of shape (M, M)
+        In standard deviations; a missing value is one from any other, as are categories, of which
+        those too rare for an indicator of their own are never alike.
+    unchanged : dict of ndarray of shape (M, M)
+        The share of rows of a with the value of b. Numbers are equal if their coordinates are.
+    distances : ndarray of shape (M, M)
+        The sum over columns, in their units of distance.
+    scores : ndarray of shape (M, M)
+        The mean distance in the scores.
     """
 
-    def __init__(self, prototypes: Prototypes) -> None:
-        self._prototypes = prototypes
-        space, count = prototypes.coordinates, len(prototypes)
-        # numbers of columns, then scores
-        self._numbers = [_NumberSums(column, space.step) for column in prototypes.points.numbers.T]
-        own = zip(space.indicator_axes, prototypes.points.indicators, strict=True)
-        self._indicators = [_IndicatorCounts(axis, indicators) for axis, indicators in own]
-        self._sizes = np.zeros(count)
-
-    def add(self, points: EncodedRows, codes: IntArray, weights: Array | None = None) -> None:
-        """Add some rows, whose prototypes are ``codes``."""
-        self._sizes += np.bincount(codes, weights, len(self._sizes))
-        for numbers, column in zip(self._numbers, points.numbers.T, strict=True):
-            numbers.add(column, codes, weights)
-        for counts, indicators in zip(self._indicators, points.indicators, strict=True):
-            counts.add(indicators, codes, weights)
-
-    def in_deviations(self) -> dict[Name, FloatArray]:
-        """Return the mean change of each column, shape (M, M).
-
-        It is in standard deviations; a missing value is one from any other, as are categories.
-        """
-        space = self._prototypes.coordinates
-        units = {axis: 1.0 / axis.factor for axis in space.number_axes}
-        return self._summed(units, dict.fromkeys(space.indicator_axes, 1.0))
-
-    def _summed(
-        self, units: Mapping[NumberAxis, float], indicators: Mapping[Axis, float]
-    ) -> dict[Name, FloatArray]:
-        """Return mean distances of numbers in some units, and of indicators, by column."""
-        numbers, sizes = self._numbers_beside_gaps(), np.maximum(self._sizes, 1.0)[:, None]
-        totals = {axis.name: unit * numbers[axis.name][0] for axis, unit in units.items()}
-        for (axis, unit), counts in zip(indicators.items(), self._indicators, strict=True):
-            others = unit * (self._sizes[:, None] - counts.same())
-            totals[axis.name] = totals.get(axis.name, 0.0) + others
-        return {axis.name: totals[axis.name] / sizes for axis in self._prototypes.coordinates.axes}
-
-    def mean(self) -> FloatArray:
-        """Return d, shape (M, M)."""
-        space = self._prototypes.coordinates
-        indicators = {axis: 2.0 * space.indicator_value(axis) for axis in space.indicator_axes}
-        by_column = self._summed(dict.fromkeys(space.number_axes, 1.0), indicators)
-        return np.asarray(sum(by_column.values()))
-
-    def scores(self) -> FloatArray:
-        """Return the mean distance in the scores, shape (M, M)."""
-        of_scores = self._numbers[len(self._prototypes.coordinates.number_axes) :]
-        totals = sum((sums.totals() for sums in of_scores), np.zeros(2 * (len(self._sizes),)))
-        return np.asarray(totals / np.maximum(self._sizes, 1.0)[:, None])
-
-    def unchanged(self) -> dict[Name, FloatArray]:
-        """Return for each column the share of rows of a with the value of b, shape (M, M).
-
-        Numbers are equal if their coordinates are.
-        """
-        space, sizes = self._prototypes.coordinates, np.maximum(self._sizes, 1.0)[:, None]
-        same = {name: count for name, (_, count) in self._numbers_beside_gaps().items()}
-        for axis, counts in zip(space.indicator_axes, self._indicators, strict=True):
-            if not isinstance(axis, NumberAxis):
-                same[axis.name] = counts.same()
-        return {axis.name: same[axis.name] / sizes for axis in space.axes}
-
-    def _numbers_beside_gaps(self) -> dict[Name, tuple[FloatArray, FloatArray]]:
-        """Return sums of the distances between numbers, and how many are equal, by column.
-
-        What is missing lies at 0 among the numbers, which is undone here.
-        """
-        space, found = self._prototypes.coordinates, {}
-        indicators = zip(space.indicator_axes, self._indicators, strict=True)
-        counts_of = {axis.name: counts for axis, counts in indicators}
-        numbers = self._prototypes.points.numbers.T
-        for axis, sums, typical in zip(space.number_axes, self._numbers, numbers, strict=False):
-            distances, same = sums.totals(), sums.same()
-            if axis.lacks:
-                gone, lacks = counts_of[axis.name].gaps()
-                distances = np.where(lacks, 0.0, distances - gone * np.abs(typical))
-                same = np.where(lacks, gone, same - gone * (typical == 0.0))
-            found[axis.name] = distances, same
-        return found
+    by_column: dict[Name, FloatArray]
+    unchanged: dict[Name, FloatArray]
+    distances: FloatArray
+    scores: FloatArray
 
 
-class _NumberSums:
-    """Counts and sums of the numbers of each prototype between those of all prototypes."""
+def mean_changes(
+    prototypes: Prototypes, points: EncodedRows, codes: IntArray, weights: Array | None = None
+) -> MeanChanges:
+    """Return the mean changes of rows, whose prototypes are ``codes``.
 
-    def __init__(self, typical: FloatArray, step: float) -> None:
-        self._step = step
-        self._ends = np.unique(typical)
-        self._rank = np.searchsorted(self._ends, typical)
-        # below the first end, at it, between the first two, at the second, and so on
-        self._counts, self._sums = np.zeros((2, len(typical), 2 * len(self._ends) + 1))
-
-    def add(self, column: FloatArray, codes: IntArray, weights: Array | None) -> None:
-        """Add the numbers of some rows."""
-        gap = np.searchsorted(self._ends, column)
-        at = np.take(self._ends, gap, mode="clip") == column
-        cells = codes * self._counts.shape[1] + 2 * gap + at
-        steps = column / self._step
-        size = self._counts.size
-        self._counts += np.bincount(cells, weights, size).reshape(self._counts.shape)
-        weighed = steps if weights is None else steps * weights
-        self._sums += np.bincount(cells, weighed, size).reshape(self._sums.shape)
-
-    def totals(self) -> FloatArray:
-        """Return the sum of distances of numbers of a to that of prototype b, shape (M, M)."""
-        counts, sums = np.cumsum(self._counts, axis=1), np.cumsum(self._sums, axis=1)
-        upto, ends = 2 * self._rank + 1, self._ends[self._rank] / self._step
-        below, sum_below = counts[:, upto], sums[:, upto]
-        above, sum_above = counts[:, -1:] - below, sums[:, -1:] - sum_below
-        return np.asarray(ends * (below - above) - sum_below + sum_above) * self._step
-
-    def same(self) -> FloatArray:
-        """Return how many numbers of a equal that of prototype b, shape (M, M)."""
-        return np.asarray(self._counts[:, 2 * self._rank + 1])
+    Coordinates are whole multiples of a step, so sums do not depend on the order of the rows.
+    """
+    space, own, n = prototypes.coordinates, prototypes.points, len(prototypes)
+    weights = np.ones(len(points)) if weights is None else weights
+    totals, scores = {axis.name: np.zeros((2, n, n)) for axis in space.axes}, np.zeros((n, n))
+    n_columns, size = len(space.number_axes), max(_BLOCK_CELLS // n, 1)
+    for start in range(0, len(points), size):
+        block = slice(start, min(start + size, len(points)))
+        some = EncodedRows(points.numbers[block], [each[block] for each in points.indicators])
+        cells = weights[block], (codes[block], np.arange(len(some)))
+        of_each = csr_array(cells, shape=(n, len(some)))
+        for axis in space.axes:
+            apart = _apart(axis, _column(space, some, axis), _column(space, own, axis))
+            totals[axis.name] += of_each @ apart, of_each @ (apart == 0.0)
+        if space.scores is not None:
+            heights = some.numbers[:, n_columns:], own.numbers[:, n_columns:]
+            scores += of_each @ cdist(*heights, "cityblock")
+    sizes = np.maximum(np.bincount(codes, weights, n), 1.0)[:, None]
+    changes, same = ({name: each[k] / sizes for name, each in totals.items()} for k in (0, 1))
+    distances = np.sum([axis.factor * changes[axis.name] for axis in space.axes], axis=0)
+    return MeanChanges(changes, same, distances, scores / sizes)
 
 
-class _IndicatorCounts:
-    """How many rows of each prototype set each indicator."""
+def _column(space: Coordinates, points: EncodedRows, axis: Axis) -> tuple[Any, IntArray]:
+    """Return the numbers of a column, None of categories, and its indicators, 0 without any."""
+    numbers, indicators = None, np.zeros(len(points), dtype=np.intp)
+    if isinstance(axis, NumberAxis):
+        numbers = points.numbers[:, space.number_axes.index(axis)]
+    if axis.n_indicators:
+        indicators = points.indicators[space.indicator_axes.index(axis)]
+    return numbers, indicators
 
-    def __init__(self, axis: Axis, typical: IntArray) -> None:
-        self._typical, self._width = typical, axis.n_indicators + 1
-        self._counts = np.zeros((len(typical), self._width))
-        self._none = [self._width - 1]
-        if isinstance(axis, LevelAxis) and axis.rarer:
-            self._none.append(axis.n_indicators - 1)
 
-    def add(self, indicators: IntArray, codes: IntArray, weights: Array | None) -> None:
-        """Add the indicators of some rows; none (-1) is counted last."""
-        cells = codes * self._width + indicators % self._width
-        shape = self._counts.shape
-        self._counts += np.bincount(cells, weights, self._counts.size).reshape(shape)
-
-    def gaps(self) -> tuple[FloatArray, Array]:
-        """Return of numbers how many rows of a lack one, shape (M, 1), and which typical rows."""
-        return self._counts[:, 1:2], self._typical == 1
-
-    def same(self) -> FloatArray:
-        """Return how many rows of a have the category of b, shape (M, M).
-
-        Rarer categories, which share an indicator, count as different.
-        """
-        counts = self._counts.copy()
-        counts[:, self._none] = 0.0
-        return np.asarray(counts[:, self._typical])
+def _apart(axis: Axis, rows: tuple[Any, IntArray], typical: tuple[Any, IntArray]) -> Array:
+    """Return the change of a column from each row to each typical row, in standard deviations."""
+    (numbers, indicators), (others, wanted) = rows, typical
+    differs = indicators[:, None] != wanted
+    if isinstance(axis, LevelAxis):
+        return np.asarray(differs | (wanted < 0) | (wanted >= len(axis.levels)))
+    apart = np.abs(numbers[:, None] - others) / axis.factor
+    return np.asarray(np.where((indicators[:, None] == 1) | (wanted == 1), differs, apart))
 
 
 # ------------------------------------------------------------------------------------- the scores

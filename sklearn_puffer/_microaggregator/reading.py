@@ -63,7 +63,7 @@ MOST_JOINED = 20
 """The most combinations of joined labels; each adds constraints to the program."""
 
 MOST_LABELS = 20
-"""The most values of y, or of a passed column, for the certificate to say what they tell."""
+"""The most values of a y that is refused where it tells a secret."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,8 +116,6 @@ class Batch:
     strata : ndarray of int
     joined : ndarray of int
         The combination of joined labels; 0 without any.
-    named : list of ndarray
-        The codes of y and of passed columns, which readers may know, where these have few values.
     weights : ndarray of int or None
     """
 
@@ -125,7 +123,6 @@ class Batch:
     secrets: list[IntArray]
     strata: IntArray
     joined: IntArray
-    label_codes: list[IntArray]
     weights: Array | None
 
 
@@ -258,7 +255,7 @@ def read_table(settings: Settings, given: FitRows) -> TableRead:
             check_label(label, secret, rows)
         for name in dict.fromkeys(chain(*roles.sets)):
             check_not_same(label, name, _raw(given, rows, name))
-    batch = people.batch(roles, rows, columns, label)
+    batch = people.batch(roles, rows, columns)
     of_rows = None if people.strata is None else batch.strata
 
     def count(several: Sequence[Prototypes]) -> tuple[Batch, list[IntArray]]:
@@ -319,20 +316,17 @@ class People:
         roles: Roles,
         rows: CountedTable,
         columns: dict[Name, Values],
-        label: Values | None = None,
         strata: IntArray | None = None,
     ) -> Batch:
         """Return the rows to be counted, which ``self`` was read from."""
         if strata is None:
             none = np.zeros(rows.n_rows, dtype=np.int64)
             strata = none if self.strata is None else self.strata.of(self.codes)
-        labels = [label, *(rows.public_values(name) for name in roles.remainder)]
         return Batch(
             columns=columns,
             secrets=[secret.codes(rows.n_rows) for secret in self.secrets],
             strata=strata,
             joined=_joined_codes(roles.joined, rows),
-            label_codes=_label_codes([values for values in labels if values is not None]),
             weights=rows.weights,
         )
 
@@ -351,12 +345,6 @@ def read_people(given: FitRows, roles: Roles, rows: CountedTable, faults: Faults
     codes = [column.codes(values) for column, values in facts]
     strata = Strata.learnt([column for column, _ in facts], codes) if facts else None
     return People(rows, secrets, strata, codes)
-
-
-def _label_codes(columns: Sequence[Values]) -> list[IntArray]:
-    """Return the codes of those columns that have at most `MOST_LABELS` values, from 0 on."""
-    codes = [np.unique(values.ranks(), return_inverse=True)[1] for values in columns]
-    return [each.ravel() for each in codes if each.max() < MOST_LABELS]
 
 
 def _known(rows: CountedTable, name: Name, n_bins: int | None) -> tuple[KnownColumn, Values]:
@@ -453,9 +441,7 @@ def read_lazily(settings: Settings, given: FitRows, table: LazyTable) -> TableRe
     check_size(n_rows, 2, "row")
     faults = Faults()
     faults.of(lambda name: _check_public(settings, table, name), roles.public)
-    few = [name for name in roles.remainder if len(table.values(name)) <= MOST_LABELS]
-    counted = replace(roles, remainder=few)
-    labels = [*dict.fromkeys([*roles.hidden, *roles.joined, *few])]
+    labels = [*dict.fromkeys([*roles.hidden, *roles.joined])]
     together = [*dict.fromkeys([*labels, *roles.known])]
     if not table.count(together):
         raise ValueError(
@@ -466,9 +452,9 @@ def read_lazily(settings: Settings, given: FitRows, table: LazyTable) -> TableRe
     sample = _sampled(table, roles, people.strata, n_rows)
 
     def count(several: Sequence[Prototypes]) -> tuple[Batch, list[IntArray]]:
-        return _counted(given, counted, labels, people, several)
+        return _counted(given, roles, labels, people, several)
 
-    batch = people.batch(counted, people.rows, {})
+    batch = people.batch(roles, people.rows, {})
     return table_read(settings, given, roles, people, sample, batch, count)
 
 
