@@ -17,11 +17,9 @@ ROWS = {
     "age": RNG.integers(-5, 9, N).tolist(),
     "pay": [None if np.isnan(x) else x for x in PAY],
     "job": [["a", "b", None][k] for k in RNG.integers(0, 3, N)],
-    "times": RNG.integers(0, 4, N).tolist(),
 }
 FRAME = pl.DataFrame(ROWS)
 ENGINES = {"polars": lambda f: f.lazy(), "duckdb": lambda f: duckdb.from_arrow(f.to_arrow())}
-MOST = 2**53
 
 
 @pytest.fixture(params=ENGINES)
@@ -41,30 +39,26 @@ def counted(values):
     return dict(zip(listed(values), values.counts.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("weight", [None, "times"])
-def test_values_and_groups_are_counted_as_often_as_rows_hold_them(engine, weight):
-    table = lazy_table(engine(FRAME), weight)
-    often = np.ones(N, dtype=int) if weight is None else np.array(ROWS["times"])
-    rows = pd.DataFrame(ROWS).astype({"pay": object}).assign(often=often)
-    rows = rows[rows["often"] > 0]
-    names = [name for name in ROWS if name != weight]
-    assert table.names == tuple(names)
+def test_values_and_groups_are_counted_as_often_as_rows_hold_them(engine):
+    table = lazy_table(engine(FRAME))
+    rows = pd.DataFrame(ROWS).astype({"pay": object})
+    assert table.names == tuple(ROWS)
     for name in ("age", "pay", "job"):
         own = [None if value is None or value != value else value for value in rows[name]]
         wanted = dict.fromkeys(own, 0)
-        for value, count in zip(own, rows["often"], strict=True):
-            wanted[value] += count
+        for value in own:
+            wanted[value] += 1
         assert counted(table.values(name)) == wanted
     assert table.count(["age", "job"])
     found, counts = table.rows(["age", "job"])
     pairs = list(zip(listed(found["age"]), listed(found["job"]), strict=True))
     assert pairs == sorted(pairs, key=lambda pair: (pair[0], pair[1] or ""))
     assert len({*pairs}) == len(pairs)
-    assert counts.sum() == often.sum() == table.n_rows
+    assert counts.sum() == N == table.n_rows
     for pair, count in zip(pairs, counts.tolist(), strict=True):
         same = (rows["age"] == pair[0]) & (rows["job"].where(rows["job"].notna(), None) == pair[1])
         same = same if pair[1] is not None else (rows["age"] == pair[0]) & rows["job"].isna()
-        assert count == rows["often"][same].sum()
+        assert count == same.sum()
 
 
 def test_moments_are_those_of_finite_numbers(engine):
@@ -120,24 +114,3 @@ def test_numbers_are_counted_by_the_bins_of_a_fitted_column(engine):
 def test_rows_of_small_numbers_are_kept(engine):
     some = lazy_table(engine(FRAME)).where("age", 2)
     assert some.n_rows == sum(age <= 2 for age in ROWS["age"])
-
-
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        ([1, None, 2], "has 1 missing value"),
-        ([1, -1, 2], "holds -1, and counts rows"),
-        ([MOST // 3 + 1, 0, 1], "divide by a common factor"),
-        ([MOST, 0, 1], "divide by a common factor"),
-        ([(MOST - 1) // 3, 0, 1], None),
-        ([0, 0, 0], None),
-    ],
-)
-def test_weights_are_whole_numbers_whose_sum_is_exact(engine, weights, message):
-    frame = pl.DataFrame({"x": [1, 2, 3], "w": pl.Series(weights, dtype=pl.Int64)})
-    table = lazy_table(engine(frame), "w")
-    if message is None:
-        assert table.check_weights() == 3
-    else:
-        with pytest.raises(ValueError, match=f"sample_weight='w' .*{message}|{message}"):
-            table.check_weights()

@@ -145,13 +145,6 @@ def test_a_lazy_table_of_many_rows_has_the_same_sample(case, monkeypatch):
 
 
 @pytest.mark.slow
-def test_weights_of_a_lazy_table_are_a_column():
-    options, weights = OF_LAZY["one secret"], LAZY["times"].to_numpy()
-    whole = learnt(LAZY.drop("times"), options, sample_weight=weights)
-    assert learnt(LAZY.lazy(), options, sample_weight="times") == whole
-
-
-@pytest.mark.slow
 def test_a_fit_on_a_relation_is_that_of_its_rows():
     relation = duckdb.connect().from_arrow(LAZY.to_arrow())
     assert learnt(relation, OF_LAZY["strata"]) == learnt(LAZY, OF_LAZY["strata"])

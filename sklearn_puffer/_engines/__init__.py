@@ -2,5 +2,5 @@
 
 from sklearn_puffer._engines import plans, row_ids
 from sklearn_puffer._engines.engine import PATTERNS, check_separator, is_lazy, way_to_rows
-from sklearn_puffer._engines.lazy import CHANGED, LazyTable, lazy_table, opened
+from sklearn_puffer._engines.lazy import CHANGED, LazyTable, lazy_table
 from sklearn_puffer._engines.streams import MOST_ROWS, TableStream, arrow, stream_of

@@ -31,10 +31,10 @@ from sklearn_puffer._engines.engine import (
     with_extra,
 )
 from sklearn_puffer._tables import Name, Values, check_type, fetched_values
-from sklearn_puffer._words import listed, on_one_line
+from sklearn_puffer._words import listed
 
 
-def opened(X: Any) -> LazyTable:
+def lazy_table(X: Any) -> LazyTable:
     """Open a lazy table; nothing is computed yet.
 
     Raises
@@ -45,7 +45,7 @@ def opened(X: Any) -> LazyTable:
         If it has columns that cannot be told apart, or X is no path of rows.
     """
     if is_path(X):
-        return opened(scanned(os.fspath(X)))
+        return lazy_table(scanned(os.fspath(X)))
     if is_dataset(X):
         rows = with_extra(lambda: import_module("duckdb").from_arrow(X), X, "duckdb")
         names = enumerate(X.schema.names, 1)  # DuckDB may have changed some
@@ -69,35 +69,12 @@ def _opened(X: Any, engine: Engine) -> LazyTable:
 MOST_CELLS = 1 << 23
 """The most groups of rows, or values of a column, that are fetched."""
 
-MOST_COUNTED = 1 << 53
-"""The largest count that floats hold exactly."""
-
 CHANGED = (
     "X changed while it was counted: each column and each group of columns is computed by itself, "
     "and had other rows each time; write the table once, and fit on that."
 )
 
 _COUNT = "n"
-_ROWS = "m"
-_LOOKED_AT = 1 << 16  # rows that are grouped first, to find out if groups are too many
-_REPEATED = 16  # rows per group from which on groups are few
-
-
-def lazy_table(X: Any, weight: str | None = None) -> LazyTable:
-    """Open a lazy table with a column of weights; nothing is computed yet.
-
-    Raises
-    ------
-    ImportError
-        If what reads the engine's tables is absent, or too old.
-    TypeError, ValueError
-        If it has columns that cannot be told apart, or X is no path of rows, or the column of
-        weights is absent or holds no whole numbers.
-    """
-    table = opened(X)
-    if weight is not None:
-        _check_weight(table.types, weight)
-    return replace(table, weight=weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,20 +92,17 @@ class LazyTable:
         bytes.
     levels : mapping of Levels or errors
         The categories of columns whose type lists them, or an error that refuses these.
-    weight : str or None
-        The column of weights, which is then not among the names.
     """
 
     native: Any
     frame: nw.LazyFrame[Any]
     types: Mapping[str, Any]
     levels: Mapping[str, Levels | TypeError | ValueError]
-    weight: str | None = None
 
     @cached_property
     def names(self) -> tuple[Name, ...]:
         """Column names."""
-        return tuple(name for name in self.types if name != self.weight)
+        return tuple(self.types)
 
     def column(self, name: Name) -> nw.Expr:
         """Return one column of `frame`."""
@@ -157,41 +131,6 @@ class LazyTable:
         check_type(self.types[str(name)], name)
         if isinstance(fault := self.levels.get(str(name)), Exception):
             raise fault
-
-    def check_weights(self) -> int:
-        """Check weights, and return the number of rows; one query.
-
-        Raises
-        ------
-        ValueError
-            If a weight is missing or negative, or their sum may not be exact.
-        """
-        assert self.weight is not None
-        w = nw.col("w")
-        sums = {"low": w.min(), "high": w.max(), "present": w.count(), "rows": nw.len()}
-        summed = (total.alias(key) for key, total in sums.items())
-        answer = collected(self.frame.select(self._weights()).select(*summed))
-        low, high, present, n_rows = (answer[key][0] for key in sums)
-        if n_rows != present:
-            raise ValueError(
-                f"sample_weight={self.weight!r} has {n_rows - present} missing value(s), and "
-                "counts rows; fill or drop them."
-            )
-        if n_rows and low < 0:
-            raise ValueError(
-                f"sample_weight={self.weight!r} holds {low}, and counts rows; give non-negative "
-                "whole numbers."
-            )
-        if n_rows and int(high) * int(n_rows) >= MOST_COUNTED:
-            raise ValueError(
-                f"sample_weight={self.weight!r} holds {high} in one of {n_rows} rows, so that "
-                f"they may count more than {MOST_COUNTED:.4g}; divide by a common factor."
-            )
-        return int(n_rows)
-
-    def _weights(self) -> nw.Expr:
-        assert self.weight is not None
-        return self.column(self.weight).cast(nw.Int64).alias("w")
 
     def count(self, names: Sequence[Name]) -> bool:
         """Fetch the groups of equal rows of all these columns, for later calls about any of them.
@@ -312,18 +251,12 @@ class LazyTable:
 
         A group-by of all rows would hold all groups in memory before they are refused.
         """
-        enough = 2 * MOST_CELLS + 2
-        is_small = self._counted and self.weight is None and self.n_rows <= enough
         # engines that read only the first rows
-        sliced = frame.implementation.is_polars() or frame.implementation.is_duckdb()
-        if fine and sliced and not is_small:
-            rows = _COUNT if self.weight is None else _ROWS
-            for n_first in sorted({min(_LOOKED_AT, enough), enough}):
-                first = collected(self._grouped(frame.head(n_first), keys))
-                if len(first) > MOST_CELLS or int(first[rows].sum()) < n_first:
-                    return first
-                if _REPEATED * len(first) <= n_first:
-                    break
+        if fine and (frame.implementation.is_polars() or frame.implementation.is_duckdb()):
+            enough = 2 * MOST_CELLS + 2
+            first = collected(self._grouped(frame.head(enough), keys))
+            if len(first) > MOST_CELLS or int(first[_COUNT].sum()) < enough:
+                return first
         return collected(self._grouped(frame, keys))
 
     def _plain(self, names: Sequence[Name]) -> nw.LazyFrame[Any]:
@@ -332,9 +265,7 @@ class LazyTable:
             _key(self.column(name), self.types[str(name)]).alias(str(k))
             for k, name in enumerate(names)
         ]
-        if self.weight is None:
-            return self.frame.select(*keys)
-        return self.frame.select(*keys, self._weights()).filter(nw.col("w") > 0)
+        return self.frame.select(*keys)
 
     def moments(self, names: Sequence[Name]) -> dict[Name, tuple[float, float]]:
         """Return mean and standard deviation of the finite numbers of columns; three queries."""
@@ -374,10 +305,7 @@ class LazyTable:
 
     def _all_groups(self, frame: nw.LazyFrame[Any], keys: Sequence[nw.Expr]) -> nw.LazyFrame[Any]:
         numbers = [str(k) for k in range(len(keys))]
-        if self.weight is None:
-            return frame.select(*keys).group_by(*numbers).agg(nw.len().alias(_COUNT))
-        lengths = nw.len().alias(_ROWS), nw.col("w").sum().alias(_COUNT)
-        return frame.select(*keys, "w").group_by(*numbers).agg(*lengths)
+        return frame.select(*keys).group_by(*numbers).agg(nw.len().alias(_COUNT))
 
     def _read(self, column: nw.Series[Any], name: Name) -> Values:
         levels = self.levels.get(str(name))
@@ -451,17 +379,3 @@ def _stand_ins(column: Column) -> FloatArray:
     beyond = last + 1 if column.whole else np.nextafter(last, np.inf)
     numbers = np.concatenate([column.edges, beyond if len(last) else np.zeros(1)])
     return numbers if column.whole else np.append(numbers, [np.inf, -np.inf])
-
-
-def _check_weight(types: Mapping[str, Any], weight: str) -> None:
-    if weight not in types:
-        raise ValueError(
-            f"sample_weight={weight!r} names no column of X; its columns are "
-            f"{listed(list(types), 10)}."
-        )
-    dtype = types[weight]
-    if not dtype.is_integer() or dtype in (nw.Int128, nw.UInt128):
-        raise TypeError(
-            f"sample_weight={weight!r} has type {on_one_line(dtype)}, and counts rows; convert it "
-            "to whole numbers of 64 bits."
-        )

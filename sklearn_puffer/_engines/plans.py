@@ -155,14 +155,16 @@ def _polars_part(frame: Any, release: Release, schema: Any) -> Any:
 _NUMBERS: tuple[str, ...] = ("boolean", "float", "double")
 _NUMBERS += ("tinyint", "smallint", "integer", "bigint")
 _NUMBERS += ("utinyint", "usmallint", "uinteger", "ubigint")
-_WORDS = ("varchar", "enum")
-_AS_TEXT: tuple[str, ...] = ("date", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns")
-_AS_TEXT += ("decimal", "time", "hugeint", "uhugeint", "uuid", "timestamp with time zone", "blob")
-"""Types that DuckDB passes to Python and back: as labels, and as text."""
+_AS_TEXT: tuple[str, ...] = ("varchar", "enum", "blob", "uuid", "decimal", "hugeint", "uhugeint")
+_AS_TEXT += ("date", "time", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns")
+_AS_TEXT += ("timestamp with time zone",)
+"""Types whose text DuckDB reads as the same value; a release takes those in `_AS_TEXT` as text."""
 
 
 def _on_duckdb(X: Any, names: Sequence[str], release: Release) -> Any:
     """Return the relation of what ``release`` makes of some columns of X; nothing is computed.
+
+    Values go to Python and back as text: the pandas types of numbers cannot miss values.
 
     Raises
     ------
@@ -171,85 +173,46 @@ def _on_duckdb(X: Any, names: Sequence[str], release: Release) -> Any:
     """
     duckdb = import_module("duckdb")
     kinds = {name: kind for name, kind in zip(X.columns, X.types, strict=True) if name in names}
-    positions = {name: position for position, name in enumerate(X.columns, 1)}
-    expressions = [_sent(f"#{positions[name]}", name, kinds[name]) for name in names]
-    sent = selected(X, [(column, str(k)) for k, column in enumerate(expressions)])
-    schema = sent.limit(0).to_arrow_table().rename_columns(list(names)).schema
+    for name, kind in kinds.items():
+        if kind.id not in _NUMBERS + _AS_TEXT:
+            raise TypeError(
+                f"column {name!r} has type {on_one_line(kind)}, which would not come back from "
+                "Python as it was; drop it from the relation, or convert it to a number, a string "
+                "or a date."
+            )
+    places = {name: f"#{place}" for place, name in enumerate(X.columns, 1)}
+    texts = {name: f"cast({places[name]} as VARCHAR)" for name in names}
+    texts |= {name: f"hex({places[name]})" for name in names if kinds[name].id == "blob"}
+    read = [places[name] if kinds[name].id in _NUMBERS else texts[name] for name in names]
+    empty = selected(X, [*zip(read, names, strict=True)]).limit(0).to_arrow_table()
+    schema = empty.rename_columns(list(names)).schema
     result = release(schema.empty_table()).schema
-    types = duckdb.from_arrow(result.empty_table()).types
-    out = {str(k): kind for k, kind in enumerate(types)}
+    types = dict(zip(result.names, duckdb.from_arrow(result.empty_table()).types, strict=True))
+    types |= {name: kind for name, kind in kinds.items() if kind.id in _AS_TEXT[2:]}
     part = partial(_duckdb_part, schema=schema, result=result, release=release)
-    return (
-        _with_masks(duckdb, sent)
-        .map(part, schema=out)
-        .select(*(_back(duckdb, str(k), name, kinds) for k, name in enumerate(result.names)))
+    sent = selected(X, [(texts[name], str(k)) for k, name in enumerate(names)])
+    made = sent.map(part, schema={str(k): sent.types[0] for k in range(len(types))})
+    return made.select(
+        *(_back(duckdb, str(k), types[name]).alias(name) for k, name in enumerate(result.names))
     )
 
 
-def _sent(column: str, name: str, kind: Any) -> str:
-    """Return a column as it is handed to Python."""
-    if kind.id in _WORDS + _AS_TEXT:
-        return f"hex({column})" if kind.id == "blob" else f"cast({column} as VARCHAR)"
-    if kind.id not in _NUMBERS:
-        raise TypeError(
-            f"column {name!r} has type {on_one_line(kind)}, which would not come back from Python "
-            "as it was; drop it from the relation, or convert it to a number, a string or a date."
-        )
-    return column
-
-
-def _with_masks(duckdb: Any, sent: Any) -> Any:
-    """Return columns, each with a mask of missing values where its pandas type has none."""
-    chosen = []
-    for k, kind in enumerate(sent.types):
-        column = duckdb.ColumnExpression(str(k))
-        if kind.id == "varchar":
-            chosen.append(column)
-            continue
-        zero = duckdb.ConstantExpression(0).cast(kind)
-        chosen.append(duckdb.CoalesceOperator(column, zero).alias(str(k)))
-        chosen.append(column.isnull().alias(f"no {k}"))
-    return sent.select(*chosen)
-
-
-def _back(duckdb: Any, number: str, name: str, kinds: Mapping[str, Any]) -> Any:
-    """Return a column of the result by its name, and in its own type where it came as text."""
+def _back(duckdb: Any, number: str, kind: Any) -> Any:
+    """Return the values of a column of text."""
     column = duckdb.ColumnExpression(number)
-    kind = kinds.get(name)
-    if kind is not None and kind.id == "blob":
-        column = duckdb.FunctionExpression("unhex", column)
-    elif kind is not None and kind.id in _AS_TEXT:
-        column = column.cast(kind)
-    return column.alias(name)
+    return duckdb.FunctionExpression("unhex", column) if kind.id == "blob" else column.cast(kind)
 
 
 def _duckdb_part(frame: pd.DataFrame, schema: Any, result: Any, release: Release) -> pd.DataFrame:
-    """Release a part of a relation; called by DuckDB."""
-    released = release(_as_arrow(frame, schema)).cast(result)
-    return pd.DataFrame({str(k): _in_pandas(values) for k, values in enumerate(released.columns)})
-
-
-def _in_pandas(column: Any) -> Any:
-    dtype = np.dtype(column.type.to_pandas_dtype())
-    is_text = dtype.kind == "O"
-    if not is_text and not column.null_count:
-        return column.to_numpy()  # parts are small, and pandas' own types are slow to make
-    kind = pd.StringDtype() if is_text else pd.array(np.empty(0, dtype=dtype)).dtype
-    return column.to_pandas(types_mapper=lambda dtype: kind)
-
-
-def _as_arrow(frame: pd.DataFrame, schema: Any) -> Any:
+    """Release a part of a relation, of texts; called by DuckDB."""
     pyarrow = import_module("pyarrow")
-    arrays = []
-    for k, field in enumerate(schema):
-        values: Any = frame[str(k)]
-        if f"no {k}" in frame:
-            mask = frame[f"no {k}"].to_numpy(dtype=bool)
-            gone = mask if mask.any() else None
-            arrays.append(pyarrow.array(values.to_numpy(), type=field.type, mask=gone))
-        else:
-            arrays.append(pyarrow.array(values, type=field.type))
-    return pyarrow.Table.from_arrays(arrays, schema=schema)
+    texts = [pyarrow.array(frame[name], type=pyarrow.string()) for name in frame]
+    rows = pyarrow.Table.from_arrays(texts, names=schema.names).cast(schema)
+    released = release(rows).cast(result)
+    columns = [column.cast(pyarrow.string()) for column in released.columns]
+    return pd.DataFrame(
+        {str(k): pd.Series(column, dtype=object) for k, column in enumerate(columns)}
+    )
 
 
 # ---------------------------------------------------------------------------------- Dask

@@ -216,8 +216,8 @@ class PufferfishMicroaggregator(TableRelease):
         ----------
         X : DataFrame, lazy table or array-like of shape (n_rows, n_features)
             The rows to group and count. The rows of a lazy table are counted by its engine, and
-            have no order: there are no ``labels_``, and ``sensitive_features`` and
-            ``sample_weight`` are names of columns.
+            have no order: there are no ``labels_`` and no ``sample_weight``, and
+            ``sensitive_features`` are names of columns.
         y : array-like of shape (n_rows,), default=None
             What a model of the released rows is to predict: groups then separate what it needs. It
             is never released. The certificate says that it was used. A y that determines a

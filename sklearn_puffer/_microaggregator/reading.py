@@ -25,7 +25,7 @@ from sklearn_puffer._codes import (
     resolve,
     secret_pairs_of,
 )
-from sklearn_puffer._engines import CHANGED, LazyTable, opened, plans
+from sklearn_puffer._engines import CHANGED, LazyTable, lazy_table, plans
 from sklearn_puffer._microaggregator.coordinates import (
     Sample,
     by_priority,
@@ -437,7 +437,7 @@ def read_lazily(settings: Settings, given: FitRows, table: LazyTable) -> TableRe
     roles = roles_of(settings, given)
     for name in (*roles.hidden, *roles.public, *roles.known, *roles.joined, *roles.remainder):
         table.check_type(name)
-    n_rows = table.n_rows if table.weight is None else table.check_weights()
+    n_rows = table.n_rows
     check_size(n_rows, 2, "row")
     faults = Faults()
     faults.of(lambda name: _check_public(settings, table, name), roles.public)
@@ -487,9 +487,9 @@ class _Task(partial[Any]):
 
 def _numbered(table: LazyTable, names: Sequence[Name], task: Any) -> LazyTable:
     """Return some columns of a lazy table with the numbers that a task adds."""
-    sent = {*map(str, names), table.weight}
-    numbered = opened(plans.planned(table.native, [n for n in table.types if n in sent], task))
-    return replace(numbered, levels=table.levels, weight=table.weight)
+    sent = {*map(str, names)}
+    numbered = lazy_table(plans.planned(table.native, [n for n in table.types if n in sent], task))
+    return replace(numbered, levels=table.levels)
 
 
 # ---------------------------------------------------------------------------------- the sample

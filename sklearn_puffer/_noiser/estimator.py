@@ -241,9 +241,8 @@ class PufferfishNoiser(TableRelease):
             The secrets, where they are not columns of X; aligned by position, so that an index
             other than X's is refused. Of a lazy table the names of its columns that are secrets.
         sample_weight : array-like of shape (n_rows,), default=None
-            Non-negative whole numbers: how often each row counts; aligned as the secrets. Of a lazy
-            table, the name of the column that holds them, which has no other role; it takes one
-            more scan.
+            Non-negative whole numbers: how often each row counts; aligned as the secrets. A lazy
+            table takes none: a table of counts fits in memory.
 
         Returns
         -------

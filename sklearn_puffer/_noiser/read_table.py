@@ -202,7 +202,6 @@ def _count_first(
     With bins, rows are counted later: there are fewer combinations once the bins are known.
     """
     table, names = rows.table, [*hidden, *(name for group in groups for name in group)]
-    n_rows = None if table.weight is None else table.check_weights()
     whole = bool(settings.knowledge.models)
     counted_whole = whole and table.count(names)
     if not whole and settings.columns.n_bins is None:
@@ -210,11 +209,7 @@ def _count_first(
             table.count([*hidden, *group])
     if not counted_whole:
         table.values(names[0])
-    check_size(table.n_rows if n_rows is None else n_rows, 2, "row")
-    if not table.n_rows:
-        raise ValueError(
-            f"sample_weight={table.weight!r} is zero for every row; give some row a positive count."
-        )
+    check_size(table.n_rows, 2, "row")
     if whole and not counted_whole:
         raise ValueError(say.too_many_rows_sentence(names, "classifiers are"))
     return distinct_rows(table, names) if whole else rows

@@ -129,7 +129,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         if is_lazy(X):
             check_beside(X, sensitive_features, sample_weight)
             sensitive = self.sensitive if sensitive_features is None else sensitive_features
-            return FitRows(first_table(self, X, sample_weight), None, None, sensitive, y)
+            return FitRows(first_table(self, X), None, None, sensitive, y)
         X = readable(X)
         check_same_index(sample_weight, "sample_weight", X)
         table, secrets = first_table(self, X), None

@@ -212,11 +212,8 @@ def checked_weights(sample_weight: Any, n_rows: int) -> Array | None:
     return numbers.astype(np.int64)
 
 
-def first_table(estimator: Any, X: Any, weight: str | None = None) -> AnyTable:
-    """Return the table of the X of `fit`, and note its columns in the estimator.
-
-    ``weight`` names a column of weights in a lazy table, which is not read as data.
-    """
+def first_table(estimator: Any, X: Any) -> AnyTable:
+    """Return the table of the X of `fit`, and note its columns in the estimator."""
     least = 1 if estimator.sensitive is None else 2
     if not (is_frame(X) or is_lazy(X)):
         array = validate_data(
@@ -228,7 +225,7 @@ def first_table(estimator: Any, X: Any, weight: str | None = None) -> AnyTable:
             ensure_min_features=least,
         )
         return array_table(array)
-    table = lazy_table(X, weight) if is_lazy(X) else frame_table(X)
+    table = lazy_table(X) if is_lazy(X) else frame_table(X)
     # names alone: scikit-learn 1.7 finds none in frames of polars 2
     validate_data(estimator, records_frame([], table.names), skip_check_array=True)
     if not is_lazy(X):  # whose rows are not counted yet
@@ -241,13 +238,14 @@ def check_beside(X: Any, sensitive_features: Any, sample_weight: Any) -> None:
     """Refuse arrays beside a lazy table: its rows have no order to align them with."""
     several = isinstance(sensitive_features, list | tuple) and len(sensitive_features) > 0
     features = sensitive_features if several else [sensitive_features]
-    for name, values in (("sensitive_features", features), ("sample_weight", [sample_weight])):
-        if not all(value is None or isinstance(value, str) for value in values):
-            raise TypeError(
-                f"X is a lazy table ({type(X).__name__}), whose rows have no order, and {name}= is "
-                "aligned by position; make it a column of X and pass its name, or pass "
-                f"{way_to_rows(X)}."
-            )
+    named = all(value is None or isinstance(value, str) for value in features)
+    if not named or sample_weight is not None:
+        way = "pass" if named else "make it a column of X and pass its name, or pass"
+        raise TypeError(
+            f"X is a lazy table ({type(X).__name__}), whose rows have no order, and "
+            f"{'sample_weight' if named else 'sensitive_features'}= is aligned by position; {way} "
+            f"{way_to_rows(X)}."
+        )
 
 
 def next_table(estimator: Any, X: Any) -> Table:
