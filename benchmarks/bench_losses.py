@@ -12,8 +12,8 @@ from _people import FOLDER
 from sklearn_puffer import PufferfishNoiser, PufferfishWarning
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.calibration import calibrate
-from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
-from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
+from sklearn_puffer.noise import Gaussian, Laplace
+from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
 
 BUDGET = Pufferfish(epsilon=0.5, delta=1e-3)
@@ -31,7 +31,6 @@ def rows(quick=False):
         _mixtures("laplace", quick),
         _mixtures("gaussian", quick),
         *_fitted_mixtures(quick),
-        _wide_plane(40 if quick else 1_024),
         *_shifts(Gaussian(1.5), quick),
         *_shifts(Laplace(0.5), quick),
     ]
@@ -50,21 +49,6 @@ def growth():
 def _calibration(noise, n, target, quick):
     name = f"exact (epsilon, delta) scale, {noise}, one pair of n = {n:,} atoms"
     return _row(name, _calibrate(_counted(n), noise), target, quick)
-
-
-def _wide_plane(n):
-    """Measure one loss of a plane for which boxes are too few, so that windows serve."""
-    rng, rows = np.random.default_rng(0), [[i, j] for i in range(n) for j in range(3)]
-    p, q = (Discrete.from_counts(rows, rng.integers(1, 9, len(rows)).tolist()) for _ in "pq")
-    start = time.perf_counter()
-    privacy_loss(p, q, Cauchy(0.2), RenyiPufferfish(0.5, 2.0))
-    seconds = time.perf_counter() - start
-    return alone(
-        f"loss of one pair of two columns, {n:,} x 3 values, narrow Cauchy noise",
-        seconds,
-        "alpha = 2, noise of a fifth of a gap between values: in windows",
-        limit=20.0,
-    )
 
 
 def _mixtures(noise, quick):

@@ -22,8 +22,6 @@ from sklearn_puffer._losses import (
     LossTable,
     all_computable,
     bare_losses,
-    in_windows,
-    plane_divergences,
     row_interval,
 )
 from sklearn_puffer._noise import without_mixings
@@ -55,7 +53,7 @@ from sklearn_puffer._strategies import (
     single_moves,
 )
 from sklearn_puffer.noise import Noise
-from sklearn_puffer.notions import Notion, PowerMean, Pufferfish
+from sklearn_puffer.notions import Notion, Pufferfish
 from sklearn_puffer.priors import GaussianMixture, PriorPair
 
 __all__ = [
@@ -431,18 +429,16 @@ def tightest(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     that exists, else `distribution_aware`, else `approximate`, else `wasserstein`. Under one
     coupling a mean never exceeds the maximum, so each is within the ones after it, over all
     couplings that are tried. Rows of Gaussian and mixture priors also have the bounds of
-    `_strategies.row_bounds`, whatever their covariances; of two columns under an alpha also an
-    integral over the plane (`_losses.mixed_planes`), of what is lost without noise, or under
-    Gaussian noise.
+    `_strategies.row_bounds`, whatever their covariances.
 
     Under a delta or an alpha, what the pure losses of both directions imply counts as well
     (`_strategies.derived_bounds`); for discrete priors and Laplace noise those are exact up to
     `accounting.MAX_CELLS` cells. So a weaker guarantee never needs more noise than the pure one.
 
     What discrete priors lose without noise is a bound as well, for any number of columns: noise
-    only loses information. Of two columns with more than 1,024 values, the exact losses of windows
-    of fewer values count, and under wide noise the exact loss over at most 1,024 points each, with
-    what moving values to those points adds (`_strategies.derived_bounds`).
+    only loses information. Of two columns with more than 1,024 values, the exact loss over at most
+    1,024 points each counts, with what moving values to those points adds
+    (`_strategies.derived_bounds`).
 
     Examples
     --------
@@ -492,7 +488,7 @@ def _rounded(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> list[B
         return []
     if notion.is_pure and (noise.has_vertices or not has_pure_loss(noise, 2)):
         return []  # vertices are exact on a grid of their own, or there is no pure loss
-    return [RoundedPlanes(pairs, noise, notion, _upper_ends, in_windows, MOST_VALUES)]
+    return [RoundedPlanes(pairs, noise, notion, _upper_ends, MOST_VALUES)]
 
 
 def _upper_ends(pair: PriorPair, noise: Noise, notion: Notion) -> FloatArray:
@@ -561,34 +557,7 @@ def _of_mixed_rows(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> 
     moved = _first_existing(pairs, noise, notion)
     if not (joint_computable(noise) or (noise.is_normal and not any(noise.mixings))):
         return moved
-    bounds = [moved, JointRows(pairs, noise, notion, row_interval)]
-    if pairs[0].p.n_axes == 2 and isinstance(notion.divergence, PowerMean):
-        bounds.append(_Planes(pairs, noise, notion))
-    return _least_existing(bounds)
-
-
-@dataclass(frozen=True, eq=False)
-class _Planes:
-    """Integrals over the plane: the loss under Gaussian noise, or, as a bound, without noise."""
-
-    pairs: Sequence[PriorPair]
-    noise: Noise
-    notion: Notion
-    guess: float = 1.0
-
-    def losses(self, factor: float) -> FloatArray:
-        """Return bounds of shape (n_pairs, 2)."""
-        if factor == 0.0 or not self.noise.is_normal:
-            return self._without_noise
-        with np.errstate(over="ignore", under="ignore"):
-            return self._given(np.square(self.noise.scaled(factor).axis_scales(2)))
-
-    @cached_property
-    def _without_noise(self) -> FloatArray:
-        return self._given(np.zeros(2))
-
-    def _given(self, added: FloatArray) -> FloatArray:
-        return np.array([plane_divergences(p, q, self.notion, added) for p, q in self.pairs])
+    return _least_existing([moved, JointRows(pairs, noise, notion, row_interval)])
 
 
 def _are_mixtures(pairs: Sequence[PriorPair]) -> bool:

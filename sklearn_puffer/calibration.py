@@ -342,11 +342,9 @@ def calibrate(
     budget there, in both directions of every pair; the smallest such scale is less than 1e-12 of
     it below (5e-7 for mixtures of one column under an alpha, 1e-5 for two columns cut into boxes,
     whose losses are known to a part in a thousand where 2^18 boxes are enough). Where boxes are too
-    few, as for a thousand values under noise of a fifth of a gap between them, the smaller of what
-    boxes and windows bound counts. Two columns of more than 1,024 values have the scale of
-    `bounds.tightest`. On a made table of 1,025 values beside 3, what is asked for is at most 1.04
-    times what all values need, on either side of that limit. (``"monge"`` with mixtures is no
-    bound: see `bounds.monge`.)
+    few, as for a thousand values under noise of a fifth of a gap between them, several times the
+    noise may be asked for. Two columns of more than 1,024 values have the scale of
+    `bounds.tightest`. (``"monge"`` with mixtures is no bound: see `bounds.monge`.)
 
     Examples
     --------

@@ -44,10 +44,10 @@ TESTS = {
     "_losses.convolution": (
         f"convolutions known_values accounting {LOSSES} category_sets category_kernel"
     ),
-    "_losses.boxes": "box_bounds boxes coarse_losses weaker_guarantees mixed_planes exact_losses",
+    "_losses.boxes": "box_bounds boxes coarse_losses weaker_guarantees exact_losses",
     "_losses.pair_losses": (
         "calibration coarse_losses category_kernel known_values "
-        "exact_losses gaussian_rows mixed_planes weaker_guarantees"
+        "exact_losses gaussian_rows weaker_guarantees"
     ),
     "_losses.swap_odds": "swap_flows swap_theorem",
     "_losses.prototype_losses": "prototype_losses least_change",

@@ -13,14 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sklearn_puffer import PufferfishWarning, bounds
-from sklearn_puffer._losses import boxes, coarse_lower, in_windows, joint_grids, pair_losses
+from sklearn_puffer._losses import boxes, coarse_lower
 from sklearn_puffer._losses.boxes import split_edges
-from sklearn_puffer._losses.joint_grids import _weights, windows
-from sklearn_puffer._losses.pair_losses import _of_windows
 from sklearn_puffer._strategies.derived_bounds import RoundedPlanes, rounded, two_points
-from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.bounds import tightest
-from sklearn_puffer.calibration import calibrate, exact, in_reach, smallest_factor
+from sklearn_puffer.calibration import calibrate, exact, in_reach
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
@@ -231,167 +228,12 @@ def test_a_coarser_grid_never_loses_less_than_all_values_seen_through_a_mesh(noi
     rows = np.array(list(product(np.cumsum(0.4 * rng.random(9)), np.cumsum(rng.random(3)))))
     counts = np.arange(1, 28) ** 3
     p, q = (Discrete.from_counts(rows, each.tolist()) for each in (counts, counts[::-1]))
-    bound = RoundedPlanes(
-        [PriorPair(p, q)], noise, notion, bounds._upper_ends, in_windows, most
-    ).losses(1.0)
+    pairs = [PriorPair(p, q)]
+    bound = RoundedPlanes(pairs, noise, notion, bounds._upper_ends, most).losses(1.0)
     seen = coarse_lower(p, q, noise, notion)
     assert (seen > 0.0).all()
     assert (bound[0] >= seen).all()
     assert (bound[0] < (1.0 if notion.is_chance else np.inf)).all()
-
-
-def rough_grid(n):
-    """Return two distributions whose shares have nothing to do with those of neighbours."""
-    rng, rows = np.random.default_rng(0), list(product(range(n), range(3)))
-    return tuple(Discrete.from_counts(rows, rng.integers(1, 9, len(rows)).tolist()) for _ in "pq")
-
-
-NARROW = [
-    (Laplace(1.0), RenyiPufferfish(0.5, 2.0)),
-    (Laplace(1.0), RenyiPufferfish(0.5, 64.0)),
-    (Laplace(1.0), Pufferfish(0.5, 1e-6)),
-    (Cauchy(1.0), RenyiPufferfish(0.5, 64.0)),
-    (Gaussian(1.0), RenyiPufferfish(0.5, 8.0)),
-    (Gaussian(1.0), Pufferfish(0.5, 1e-6)),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("noise", "notion"), NARROW, ids=repr)
-def test_one_more_value_than_planes_are_cut_for_changes_narrow_noise_by_little(noise, notion):
-    """Moved by half a gap, values of such a table asked for 1.3 to 2 times the noise."""
-    pair = PriorPair(*rough_grid(33))
-    scale = smallest_factor([exact([pair], noise, notion)], notion.budget, tolerance=1e-2)
-    bound = RoundedPlanes([pair], noise, notion, bounds._upper_ends, in_windows, most=32)
-    assert bound.losses(1.2 * scale).max() <= notion.budget
-
-
-@pytest.fixture
-def small(monkeypatch):
-    """Return what sets the most values of a column, with a sixteenth of the boxes and windows."""
-    monkeypatch.setattr(boxes, "MAX_BOXES", 2**14)
-    monkeypatch.setattr(boxes, "_MOST_FIRST", 22)
-    monkeypatch.setattr(joint_grids, "_LEAST_STEP", 4)
-
-    def most(values):
-        for module in (boxes, pair_losses, bounds):
-            monkeypatch.setattr(module, "MOST_VALUES", values)
-
-    return most
-
-
-FEW_BOXES = [
-    *product([Laplace(1.0), Cauchy(1.0), Gaussian(1.0)], WEAKER["alpha"][1:]),
-    (Laplace(1.0), Pufferfish(0.5, 1e-6)),
-    (Gaussian(1.0), Pufferfish(0.5, 1e-6)),
-    (Cauchy(1.0), Pufferfish(0.5, 1e-6)),
-]
-
-
-def at_the_limit(small, pair, noise, notion):
-    """Return the scale where all values are allowed, and the bound where they are one too many."""
-    small(65)
-    within = in_reach(exact, [pair], noise, notion)([pair], noise, notion)
-    scale = smallest_factor([within], notion.budget, tolerance=1e-2)
-    small(64)
-    return scale, in_reach(exact, [pair], noise, notion)([pair], noise, notion)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("noise", "notion"), FEW_BOXES, ids=repr)
-def test_one_more_value_neither_raises_nor_lowers_the_noise_by_much(noise, notion, small):
-    scale, beyond = at_the_limit(small, PriorPair(*rough_grid(65)), noise, notion)
-    assert beyond.losses(scale / 1.3).max() > notion.budget >= beyond.losses(1.3 * scale).max()
-
-
-@pytest.mark.slow
-def test_without_windows_one_more_value_would_lower_the_noise(small, monkeypatch):
-    """The test above notices: boxes alone ask for 4.2 times the noise."""
-    monkeypatch.setattr(pair_losses, "_LOOSE", np.inf)
-    pair, notion = PriorPair(*rough_grid(65)), RenyiPufferfish(0.5, 2.0)
-    scale, beyond = at_the_limit(small, pair, Cauchy(1.0), notion)
-    assert beyond.losses(scale / 3.0).max() <= notion.budget
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("noise", [Laplace(1.0), Cauchy(1.0)], ids=repr)
-@pytest.mark.parametrize("weaker", WEAKER)
-def test_noise_of_many_values_rises_with_what_is_promised(noise, weaker, small):
-    small(65)
-    pair, notions = PriorPair(*rough_grid(65)), [*WEAKER[weaker][1:3], Pufferfish(0.5)]
-    for less, more in pairwise(notions):
-        scale = scale_of(pair, more, noise, "exact")
-        bound = in_reach(exact, [pair], noise, less)([pair], noise, less)
-        assert bound.losses(scale * (1.0 + 2e-3)).max() <= less.budget
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("noise", "notion"),
-    [
-        (Cauchy(0.1), RenyiPufferfish(0.5, 2.0)),
-        (Cauchy(0.4), RenyiPufferfish(0.5, 8.0)),
-        (Gaussian(0.3), RenyiPufferfish(0.5, 2.0)),
-        (Gaussian(0.6), RenyiPufferfish(0.5, 8.0)),
-        (Gaussian(0.7), Pufferfish(0.5, 1e-3)),
-    ],
-    ids=repr,
-)
-def test_the_loss_in_windows_is_above_that_of_sixteen_times_as_many_boxes(noise, notion, small):
-    """The latter are tight, and their lower end is proven without any window."""
-    pair = PriorPair(*rough_grid(65))
-    least = LossTable([pair], notion).intervals(noise)[0][0]
-    small(65)
-    lower, upper = (ends[0] for ends in LossTable([pair], notion).intervals(noise))
-    alone = pair_losses.both_intervals(boxes.box_panels(*pair, noise, notion), notion)[1]
-    assert (lower <= upper).all()
-    assert (least <= upper).all()
-    assert (upper < alone).all()  # windows it is, and not the boxes
-    assert (upper <= 1.3 * least).all()
-
-
-@pytest.mark.parametrize(
-    "notion",
-    [Pufferfish(0.3), Pufferfish(0.3, 0.1), RenyiPufferfish(1.0, 1.1), RenyiPufferfish(1.0, 8.0)],
-)
-def test_windows_of_one_value_lose_what_is_lost_without_noise(notion):
-    rng, rows = np.random.default_rng(1), list(product(range(4), range(3)))
-    pair = PriorPair(*(Discrete.from_counts(rows, rng.integers(1, 30, 12).tolist()) for _ in "pq"))
-    found = _of_windows(windows(pair, (1, 1)), Cauchy(1.0), notion)
-    p, q = (prior.probabilities for prior in pair)
-    for (a, b), bound in zip(((p, q), (q, p)), found, strict=True):
-        assert bound == pytest.approx(bare_loss(a, b, notion), rel=1e-6)
-
-
-def bare_loss(p, q, notion):
-    if notion.is_pure:
-        return np.log(p / q).max()
-    if notion.is_chance:
-        return np.maximum(p - np.exp(notion.epsilon) * q, 0.0).sum()
-    return np.log((p**notion.alpha * q ** (1.0 - notion.alpha)).sum()) / (notion.alpha - 1.0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 2, 3, 4, 5, 8])
-def test_windows_never_lose_less_than_the_whole_plane(seed):
-    rng, rows = np.random.default_rng(seed), np.array(list(product(range(6), range(3))))
-    counts = rng.integers(0, 5, (2, 18)) ** 2
-    counts[:, 0] += 1
-    p, q = (Discrete.from_counts(0.4 * rows, each.tolist()) for each in counts)
-    noise = [Laplace(0.5), Cauchy(0.3), Gaussian(0.4)][seed % 3]
-    notion = [Pufferfish(0.3, 0.1), RenyiPufferfish(1.0, 2.0), Pufferfish(1.5, 1e-3)][seed // 3 % 3]
-    least = LossTable([PriorPair(p, q)], notion).intervals(noise)[0][0]
-    for steps in ((3, 1), (5, 2)):
-        found = _of_windows(windows(PriorPair(p, q), steps), noise, notion)
-        assert (found >= least).all()
-        assert (found >= coarse_lower(p, q, noise, notion)).all()
-
-
-@pytest.mark.parametrize(("size", "step"), [(1, 1), (7, 1), (7, 2), (9, 4), (200, 64), (65, 64)])
-def test_weights_of_windows_add_up_at_each_value(size, step):
-    weights = _weights(size, step)
-    assert set(sum(weights).tolist()) == {2**120}
-    assert all((each >= 0).all() and (each > 0).sum() <= 2 * step - 1 for each in weights)
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 5, 7, 8])

@@ -1,6 +1,5 @@
 """Exact privacy losses of released columns and rows, as proven intervals."""
 
-from sklearn_puffer._losses import pair_losses, quadrature
 from sklearn_puffer._losses.boxes import MOST_VALUES, coarse_lower
 from sklearn_puffer._losses.composed import compose
 from sklearn_puffer._losses.convolution import PriorGrid, Wide, as_wide
@@ -18,8 +17,7 @@ from sklearn_puffer._losses.joint_grids import (
     plane_cells,
 )
 from sklearn_puffer._losses.loss_table import LossTable
-from sklearn_puffer._losses.mixed_planes import plane_divergences
-from sklearn_puffer._losses.pair_losses import bare_losses, bare_ratios, in_windows
+from sklearn_puffer._losses.pair_losses import bare_losses, bare_ratios
 from sklearn_puffer._losses.prototype_losses import MassBoxes, prototype_losses
 from sklearn_puffer._losses.swap_odds import (
     Exchange,

@@ -1,20 +1,18 @@
 """The grid that the atoms of priors span, and the parts that priors of rows are taken apart into.
 
 The grid decides for which priors a loss is computed. Where columns are kept as they are, the
-distributions of the other columns, given the kept values, decide. Planes of many values are cut
-into windows that overlap.
+distributions of the other columns, given the kept values, decide.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations, product
-from math import ceil, ldexp, log2, prod
+from itertools import combinations
+from math import prod
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc
 
 from sklearn_puffer._base import Array, FloatArray, IntArray
 from sklearn_puffer._losses.boxes import boxes_computable
@@ -270,101 +268,3 @@ def _merged(parts: list[FloatArray]) -> tuple[FloatArray, list[IntArray]]:
     indices = np.empty(len(values), np.int64)
     indices[order] = np.cumsum(new) - 1
     return values[new], np.split(indices, np.cumsum([len(part) for part in parts[:-1]]))
-
-
-# Of windows: how many scales of the noise weights rise over, and over how many values at least;
-# how smoothly; what weights add up to; how many there may be.
-_SCALES, _LEAST_STEP, _SMOOTH = 32.0, 64, 8
-_BITS = 120
-_WHOLE = 2**_BITS
-_MOST_WINDOWS = 64
-
-
-class Window(NamedTuple):
-    """Parts of two distributions, made to distributions, and their masses."""
-
-    pair: PriorPair
-    masses: tuple[float, float]
-
-
-def windows(pair: PriorPair, steps: tuple[int, int]) -> list[Window]:
-    """Return the parts of two discrete priors, from so many values to as many on each axis.
-
-    None where one of them never is in a window that the other one is in.
-
-    >>> pair = PriorPair(Discrete([[0, 0], [1, 0], [2, 0]], [0.5, 0.25, 0.25]),
-    ...     Discrete([[0, 0], [2, 0]], [0.5, 0.5]))
-    >>> [(each.pair.p.rows[:, 0].tolist(), each.masses) for each in windows(pair, (2, 1))]
-    [([0.0, 1.0], (0.625, 0.5)), ([1.0, 2.0], (0.375, 0.5))]
-    """
-    priors = cast(Sequence[Discrete], pair)
-    axes = layout_of(priors).axes
-    rows = [with_mass(prior, prior.rows) for prior in priors]
-    counts = [with_mass(prior, prior.counts).astype(object) for prior in priors]
-    places = [
-        [np.searchsorted(values, each[:, k]) for k, values in enumerate(axes)] for each in rows
-    ]
-    wholes = [sum(each) * _WHOLE**2 for each in counts]
-    found = []
-    for one, two in product(*(_weights(v.size, step) for v, step in zip(axes, steps, strict=True))):
-        parts = [n * one[i] * two[j] for n, (i, j) in zip(counts, places, strict=True)]
-        p, q = (sum(each) / whole for each, whole in zip(parts, wholes, strict=True))
-        if p > 0.0 and q > 0.0:
-            made = [Discrete.from_counts(*each) for each in map(_positive, rows, parts)]
-            found.append(Window(PriorPair(*made), (p, q)))
-        elif p > 0.0 or q > 0.0:  # what one of the two never is tells them apart
-            return []
-    return found
-
-
-def _positive(rows: FloatArray, counts: Any) -> tuple[FloatArray, list[int]]:
-    kept = counts > 0
-    return rows[kept], counts[kept].tolist()
-
-
-class Steps(NamedTuple):
-    """How many values apart windows are on each axis."""
-
-    of_axes: tuple[int, int]
-    n_windows: int
-    is_narrow: bool  # whether the noise is narrow against the windows
-
-    @property
-    def are_few(self) -> bool:
-        """Whether there are windows at all, and not too many."""
-        return 1 < self.n_windows <= _MOST_WINDOWS
-
-
-def window_steps(pair: PriorPair, noise: Noise, most: int) -> Steps:
-    """Return which windows of at most so many values to cut a plane into."""
-    steps, narrow, count = [], True, 1
-    axes = layout_of(cast(Sequence[Discrete], pair)).axes
-    for values, scale in zip(axes, noise.axis_scales(2), strict=True):
-        largest = (most + 1) // 2
-        wanted = _SCALES * values.size * float(scale) / max(float(np.ptp(values)), 1e-300)
-        step = min(int(2.0 ** ceil(log2(min(max(wanted, _LEAST_STEP), largest)))), largest)
-        is_cut = values.size > min(2 * step, most)
-        steps.append(step if is_cut else values.size)
-        count *= -(-(values.size - 1) // step) + 1 if is_cut else 1
-        narrow &= wanted <= largest or values.size <= most
-    return Steps((steps[0], steps[1]), count, narrow)
-
-
-def _weights(size: int, step: int) -> list[Any]:
-    """Return whole numbers for so many values, by window; they add up to `_WHOLE`."""
-    if step >= size:
-        return [np.full(size, _WHOLE, dtype=object)]
-    numerators = (float(betainc(_SMOOTH, _SMOOTH, d / step)) for d in range(step // 2 + 1))
-    low = [int(ldexp(part, _BITS)) for part in numerators]
-    rise = [
-        low[d] if 2 * d < step else _WHOLE // 2 if 2 * d == step else _WHOLE - low[step - d]
-        for d in range(step + 1)
-    ]
-    hat = np.array(rise + rise[-2::-1], dtype=object)
-    found = []
-    for centre in range(0, size - 1 + step, step):
-        weights = np.zeros(size, dtype=object)
-        start, stop = max(centre - step, 0), min(centre + step + 1, size)
-        weights[start:stop] = hat[start - centre + step : stop - centre + step]
-        found.append(weights)
-    return found

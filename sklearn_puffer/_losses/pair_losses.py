@@ -19,15 +19,6 @@ equal.
 
 *Rows with columns that are kept as they are:* the values v of these columns have the shares p_v and
 q_v, and the other columns have distributions given v. These are layers, too.
-
-*Windows.* Boxes of a plane with very many values are too few under narrow noise. Whole numbers
-w_k(x) that add up to W at every value x cut both distributions into the same parts,
-:math:`P = \sum_k P_k` with :math:`P_k = \sum_x p(x) w_k(x) / W \cdot K(\cdot - x)`. Integrals of
-convex functions that are homogeneous of degree 1 are subadditive, so what the parts lose as layers,
-each told apart from the others, is an upper bound. Windows overlap by half, and their weights
-change slowly: where the noise is narrow against them a released value tells x well enough that to
-be told k as well adds next to nothing. Weights fall so fast towards the ends of a window that its
-outermost values, which tails of Gaussian noise are left with, count for little.
 """
 
 from __future__ import annotations
@@ -39,20 +30,17 @@ from typing import NamedTuple, Protocol, assert_never, cast
 import numpy as np
 
 from sklearn_puffer._base import FloatArray
-from sklearn_puffer._losses.boxes import MOST_VALUES, box_panels, boxes_computable
+from sklearn_puffer._losses.boxes import box_panels, boxes_computable
 from sklearn_puffer._losses.convolution import PriorGrid
 from sklearn_puffer._losses.discrete_distributions import DiscretePair
 from sklearn_puffer._losses.divergences import Ends, Panels, both_intervals
 from sklearn_puffer._losses.gaussian_mixtures import computable, distribution_of
 from sklearn_puffer._losses.gaussian_rows import row_interval, rows_computable
 from sklearn_puffer._losses.joint_grids import (
-    Window,
     given_kept,
     kept_axes,
     layout_of,
     on_others,
-    window_steps,
-    windows,
     with_mass,
 )
 from sklearn_puffer._losses.laplace_pair import LaplacePair
@@ -77,7 +65,7 @@ Mixings = tuple[Mixing | None, ...]
 _MIXTURE_WEIGHT = 2**8
 _CAUCHY_WEIGHT = 2**4
 _PART_WEIGHT = 2**6  # one with noise of any family, for each of its atoms
-_LOOSE = 5e-2  # losses of boxes farther apart than this are bounded in windows, too
+_LOOSE = 5e-2  # losses of boxes farther apart than this are bounded in other boxes, too
 # Scales beyond these are computed with as if they were these; the interval is widened to be valid.
 _SHORTEST = 2.0**-400
 _LONGEST_SCALE = 1e280
@@ -232,10 +220,8 @@ class DiscreteBoxes(_DiscreteRows):
         """
         lower, upper = both_intervals(self.panels(noise, notion, budget), notion)
         upper = np.minimum(upper, self.without_noise(notion))  # less noise loses more
-        for bounded in (self._in_windows, self._where_ratios_are_largest):
-            if not _is_loose(lower, upper, notion, budget):
-                break
-            upper = np.minimum(upper, bounded(noise, notion))
+        if _is_loose(lower, upper, notion, budget):
+            upper = np.minimum(upper, self._where_ratios_are_largest(noise, notion))
         return lower, upper
 
     def panels(self, noise: Noise, notion: Notion, budget: float | None = None) -> Panels:
@@ -247,9 +233,6 @@ class DiscreteBoxes(_DiscreteRows):
                 "use fewer bins, groups of columns, or independence."
             )
         return box_panels(self._p, self._q, noise, notion, budget)
-
-    def _in_windows(self, noise: Noise, notion: Notion) -> FloatArray:
-        return in_windows(PriorPair(self._p, self._q), noise, notion, MOST_VALUES)[0]
 
     def _where_ratios_are_largest(self, noise: Noise, notion: Notion) -> FloatArray:
         """Return the upper ends from boxes that are cut for the pure loss.
@@ -267,29 +250,6 @@ def _is_loose(lower: FloatArray, upper: FloatArray, notion: Notion, budget: floa
     if budget is not None and not lower.max() <= budget < upper.max():
         return False
     return bool((upper - lower > _LOOSE * np.maximum(upper, 1e-2 * notion.budget)).any())
-
-
-def in_windows(pair: PriorPair, noise: Noise, notion: Notion, most: int) -> tuple[FloatArray, bool]:
-    """Return upper ends of the losses of two columns, from windows of at most so many values.
-
-    Shape (2,): everything where windows would be too many, or there is none. And whether there are
-    windows, and the noise is narrow against them.
-    """
-    steps = window_steps(pair, noise, most)
-    parts = windows(pair, steps.of_axes) if steps.are_few else []
-    return _of_windows(parts, noise, notion), steps.are_few and steps.is_narrow
-
-
-def _of_windows(parts: Sequence[Window], noise: Noise, notion: Notion) -> FloatArray:
-    if not parts or min(min(part.masses) for part in parts) < _LEAST_SHARE:
-        return np.full(2, 1.0 if notion.is_chance else np.inf)
-    layers = [Layer(*part.masses, _of_window(part.pair)) for part in parts]
-    return of_layers(layers, noise, notion, _ERROR)[1]
-
-
-def _of_window(pair: PriorPair) -> PairLoss:
-    p, q = cast(tuple[Discrete, Discrete], pair)
-    return SameDistributions() if p == q else DiscreteBoxes(p, q)
 
 
 class GaussianRows:

@@ -30,8 +30,6 @@ For an order, Hoelder's inequality with exponents u and v, 1/u + 1/v = 1, applie
           + D_\beta(R \| Q), \qquad \beta = v (\alpha - 1/u) .
 
 It is used with R = P', where u is large, and then of order beta with R = Q', where u is near 1.
-
-*Windows*, in which nothing moves, serve where the noise is narrow: `_losses.pair_losses`.
 """
 
 from __future__ import annotations
@@ -142,8 +140,6 @@ def _log_mean_of_small(high: FloatArray, low: FloatArray, alpha: float) -> Float
 UpperEnds = Callable[[PriorPair, Noise, Notion], FloatArray]
 """Returns upper ends of the losses of a pair under a notion, p to q and back."""
 
-WindowedEnds = Callable[[PriorPair, Noise, Notion, int], tuple[FloatArray, bool]]
-
 
 class Rounded(NamedTuple):
     """A pair over fewer points, and by how much its values moved at most, shape (2,)."""
@@ -203,15 +199,13 @@ def _starts(values: FloatArray, width: float) -> Any:
 class RoundedPlanes:
     """Bounds on the losses of pairs of two columns, each over at most ``most`` points.
 
-    ``upper`` gives the exact loss of a pair over so few points; ``windowed`` gives upper ends from
-    windows of at most so many values, and whether the noise is narrow against them.
+    ``upper`` gives the exact loss of a pair over so few points.
     """
 
     pairs: Sequence[PriorPair]
     noise: Noise
     notion: Notion
     upper: UpperEnds
-    windowed: WindowedEnds
     most: int
     guess: float = 1.0
     tolerance: float = 1e-5
@@ -230,10 +224,7 @@ class RoundedPlanes:
     def _of_pair(self, k: int, noise: Noise) -> FloatArray:
         if not self._rounded[k].moves.any():
             return self.upper(self._rounded[k].pair, noise, self.notion)
-        within, is_narrow = self.windowed(self.pairs[k], noise, self.notion, self.most)
-        if is_narrow:
-            return within
-        return np.asarray(np.minimum(within, self._moved(self._rounded[k], noise)))
+        return self._moved(self._rounded[k], noise)
 
     def _moved(self, given: Rounded, noise: Noise) -> FloatArray:
         if noise.is_normal:
