@@ -520,7 +520,7 @@ def test_run_time_imports_are_declared_dependencies():
         if not found.for_types
     }
     assert used - known - sys.stdlib_module_names == {
-        *("cryptography", "jinja2", "matplotlib", "tqdm"),
+        *("cryptography", "jinja2", "matplotlib"),
     }
 
 
@@ -562,15 +562,6 @@ def test_pictures_are_drawn_by_one_module_which_asks_for_matplotlib_when_it_draw
     assert "matplotlib" not in _loaded("sklearn_puffer.displays")
 
 
-def test_bars_are_drawn_by_one_module_which_asks_for_tqdm_when_it_draws():
-    extra = _project()["optional-dependencies"]["progress"]
-    assert [re.match(r"[\w-]+", each).group() for each in extra] == ["tqdm"]
-    drawing = {(m.name, i.path) for m in modules().values() for i in m.imports}
-    users = {name for name, path in drawing if path.split(".")[0] == "tqdm"}
-    assert users == {"_base.progress"}
-    assert "tqdm" not in _loaded("import sklearn_puffer")
-
-
 def _is_aes(path):
     return path.split(".")[0] == "cryptography"
 
@@ -594,7 +585,7 @@ def test_dependencies_state_a_minimum_version():
     assert all(re.search(r">=\d", requirement) for requirement in project["dependencies"])
     engines = {"polars", "duckdb", "dask", "spark", "ibis", "engines"}
     extras = {"cli", "test", "check", "bench", "plot", "keyed", "mutation", "docs"}
-    extras |= {"browser", "progress", "report"}
+    extras |= {"browser", "report"}
     assert set(project["optional-dependencies"]) == engines | extras
 
 

@@ -5,20 +5,16 @@ reports its work with `task` or `counted`, at any depth, without a parameter. Wi
 these take next to no time. Reports hold names and numbers of tasks: never a value, a secret or a
 loss. The clock alone decides when something is shown.
 
-A terminal or a notebook gets a bar of tqdm, if it is installed; a file, a pipe and a log get plain
-lines, without a control code. The words are the same.
+Reports are plain lines of standard error, without a control code, in a terminal as in a log.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
-from importlib.util import find_spec
 from math import inf
-from shutil import get_terminal_size
 from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Any, TypeVar
@@ -28,65 +24,9 @@ from sklearn_puffer._base.arguments import check_verbose
 T = TypeVar("T")
 
 EVERY = 2.0
-"""Seconds before the first report, and the most between two."""
+"""Seconds before the first report and between two; more after each ten reports."""
 
-_OFTEN = 0.2  # seconds between two states of a bar
 _LEAST = 0.1  # seconds between two looks at the clock
-
-
-class Lines:
-    """A line of standard error, if there is one, for each report."""
-
-    pause = EVERY
-
-    def show(self, line: str, share: float | None) -> None:
-        """Write a line."""
-        if sys.stderr is not None:
-            sys.stderr.write(f"sklearn_puffer: {line}\n")
-            sys.stderr.flush()
-
-    def end(self) -> None:
-        """Leave the lines."""
-
-
-class TqdmBar:
-    """A bar of tqdm, without the thread that watches its bars."""
-
-    pause = _OFTEN
-
-    def __init__(self) -> None:
-        from tqdm import tqdm
-
-        class Unwatched(tqdm):  # type: ignore[type-arg,unused-ignore]
-            monitor_interval = 0
-
-        size = get_terminal_size()  # where a terminal has none, tqdm would draw nothing
-        self._bar: Any = Unwatched(
-            total=1.0,
-            file=sys.stderr,
-            bar_format="|{bar:20}| {desc}",
-            ncols=size.columns - 1,
-            nrows=size.lines,
-            leave=False,
-        )
-
-    def show(self, line: str, share: float | None) -> None:
-        """Move the bar."""
-        self._bar.n = share or 0.0
-        self._bar.set_description_str(line)
-
-    def end(self) -> None:
-        """Take the bar away."""
-        self._bar.close()
-
-
-def screen() -> Lines | TqdmBar:
-    """Return where reports appear: a bar in a terminal or notebook with tqdm, else lines."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
-    in_notebook = hasattr(shell(), "kernel")
-    redraws = os.environ.get("TERM") not in ("dumb", "unknown")
-    is_terminal = redraws and sys.stderr is not None and sys.stderr.isatty()
-    return TqdmBar() if (in_notebook or is_terminal) and find_spec("tqdm") else Lines()
 
 
 def time_left(seconds: float) -> str:
@@ -129,7 +69,7 @@ class _Reporter:
         self.tasks: list[_Task] = []
         self.whole = _Task(what)
         self.due = monotonic() + EVERY
-        self.screen: Lines | TqdmBar | None = None
+        self.n_shown = 0
         self.lock, self.over = Lock(), Event()
         self.thread = Thread(
             target=self._report_while_waiting, name="sklearn_puffer progress", daemon=True
@@ -154,15 +94,16 @@ class _Reporter:
                 self.over.set()
 
     def _show(self, tasks: Sequence[_Task], now: float) -> None:
-        self.screen = self.screen or screen()
-        self.due = now + min(EVERY, self.screen.pause)
+        self.n_shown += 1
+        self.due = now + EVERY * (1 + self.n_shown // 10)
         line = "; ".join(task.words() for task in tasks)
         if not any(task.done for task in tasks):
             line = f"{line} ({now - tasks[0].began:,.0f} s so far)"
         # more tasks may follow inside the outermost one
         outer = next((task for task in tasks if not task.heads), tasks[0])
-        share = min(outer.done / outer.total, 1.0) if outer.total else None
-        self.screen.show(line + outer.rest(now), share)
+        if sys.stderr is not None:
+            sys.stderr.write(f"sklearn_puffer: {line}{outer.rest(now)}\n")
+            sys.stderr.flush()
 
     @contextmanager
     def reported(self, task: _Task) -> Iterator[Callable[..., None]]:
@@ -183,9 +124,6 @@ class _Reporter:
         self.over.set()
         if self.thread.is_alive():
             self.thread.join()
-        if self.screen is not None:
-            with suppress(Exception):
-                self.screen.end()
 
 
 _reporter: ContextVar[_Reporter | None] = ContextVar("_reporter", default=None)
@@ -195,8 +133,7 @@ _reporter: ContextVar[_Reporter | None] = ContextVar("_reporter", default=None)
 def listening(verbose: Any, what: str) -> Iterator[None]:
     """Show what the block reports, where ``verbose`` is true and the block takes long.
 
-    Before its first report ``what`` names the block. Inside another such block this does nothing:
-    there is one screen.
+    Before its first report ``what`` names the block. Inside another such block this does nothing.
     """
     if not verbose or is_listening():
         yield
@@ -215,6 +152,7 @@ def listening(verbose: Any, what: str) -> Iterator[None]:
 def fitting(estimator: Any) -> Iterator[None]:
     """Show what a fit reports, as ``verbose`` says; one that fails leaves the estimator as it was.
 
+    >>> from contextlib import suppress
     >>> from types import SimpleNamespace
     >>> estimator = SimpleNamespace(verbose=0, theta_=1.0)
     >>> with suppress(ValueError), fitting(estimator):
