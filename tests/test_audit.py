@@ -367,7 +367,7 @@ def test_a_release_that_loses_more_than_it_says_is_a_finding_with_a_p_value():
     found = audit(lying(), answers(3000), [LOOKS, GaussianNB()])
     assert found.findings[0].attack.low > 1.0
     assert "MORE THAN WAS PROMISED" in str(found).partition("\n")[0]
-    assert "tests. Either the release loses more" in str(found.findings[0])
+    assert "Either the release loses more" in str(found.findings[0])
     assert repr(found).startswith("<Audit: ")
     assert len(repr(found)) < 100
 
@@ -453,12 +453,9 @@ def test_what_is_beyond_the_allowed_line_and_no_finding_is_said_to_be_within_cha
     assert "times, within chance" not in str(made({}))
 
 
-def test_a_limit_that_is_larger_than_those_of_others_says_why():
+def test_the_attack_nearest_to_its_own_limit_is_named():
     insider = {"view": "insider", "low": 1.3, "high": 3.0, "log_odds": 1.4, "allowed": 2.0}
-    found = made(insider, {"low": -3.0})
-    assert "allowed are 7.39 times (and not 2.72 times: set by insiders=" in str(found)
-    found = made({"low": 1.9, "log_odds": 1.95, "allowed": 2.0}, {"low": -3.0})
-    assert "(and not 2.72 times: these secrets are further apart)" in str(found)
+    assert "allowed are 7.39 times" in str(made(insider, {"low": -3.0}))
     nearer = made(insider, {"low": 0.9, "log_odds": 0.95})  # .1 below its limit, and the other .7
     assert "Nearest to its limit: v (a)" in str(nearer)
 
@@ -480,17 +477,6 @@ def test_an_audit_is_saved_as_what_its_name_ends_in_and_never_replaces_a_file(tm
         found.save(tmp_path / "audit.txt")
     with pytest.raises(ValueError, match=r"path must end in \.html, \.md"):
         found.save(tmp_path / "audit.pdf")
-
-
-@pytest.mark.slow
-def test_rows_of_fit_are_recognised_and_said_to_hide_differences():
-    table = mixed()
-    noiser = PufferfishNoiser(sensitive="group", public=["visits"]).fit(table)
-    same, other = (audit(noiser, each, GaussianNB()) for each in (table, mixed(seed=1)))
-    assert same.fitted
-    assert "These look like the very rows of fit" in str(same)
-    assert not other.fitted
-    assert "These look like" not in str(other)
 
 
 def test_other_distributions_than_the_fitted_one_are_named_beside_a_finding():
@@ -532,11 +518,11 @@ def test_mixed_columns_with_gaps_are_attacked_in_every_kind_of_table(kind):
 
 
 @pytest.mark.slow
-def test_a_task_with_a_model_of_its_own_learns_from_released_rows():
+def test_a_task_that_is_a_number_learns_from_released_rows():
     table = mixed(800)
     noiser = PufferfishNoiser(sensitive="group", public=["visits"]).fit(table)
-    y = 2.0 * table["visits"] + 1.0
-    found = audit(noiser, table, GaussianNB(), task=(LinearRegression(), y)).utility
+    task = table.assign(y=2.0 * table["visits"] + np.arange(800) % 50 / 1000)
+    found = audit(noiser, task, GaussianNB(), task="y").utility
     before, after = found.set_index("what").loc["R2 on true rows", ["before", "after"]]
     assert before == pytest.approx(1.0, abs=0.1)
     assert after < before
@@ -561,7 +547,7 @@ def test_the_area_of_a_task_is_the_mean_over_its_classes_each_against_the_rest(n
     target = np.array(names)[y]
     train = np.flatnonzero(target != "only here")[:200]  # a class is met later that was not learnt
     parts = RowSplit(train, train[:0], np.arange(200, 400))
-    task = Task("y", Pipeline([("model", GaussianNB())]), target, by_column=False)
+    task = Task("y", Pipeline([("model", GaussianNB())]), target)
     [area] = task_figures(task, rows, rows, parts)
     test, learnt = rows[200:], GaussianNB().fit(rows.iloc[train], target[train])
     found = []
@@ -582,7 +568,7 @@ def looks_like(model, rows, label):
 
 def test_a_task_with_one_class_among_its_test_rows_has_no_area():
     rows = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0]})
-    task = Task("y", GaussianNB(), np.array(["a", "b", "a", "a"]), by_column=False)
+    task = Task("y", GaussianNB(), np.array(["a", "b", "a", "a"]))
     parts = RowSplit(np.array([0, 1]), np.zeros(0, dtype=int), np.array([2, 3]))
     [area] = task_figures(task, rows, rows, parts)
     assert math.isnan(area.before)
@@ -653,7 +639,7 @@ def test_an_audit_is_json_text_and_inert_html():
     noiser = PufferfishNoiser(sensitive="group", public=["<script>x"]).fit(table)
     found = audit(noiser, table, {"<i>": GaussianNB()}).named("<u>")
     kept = json.loads(found.to_json())
-    assert kept["schema"] == "sklearn_puffer.audit/7"
+    assert kept["schema"] == "sklearn_puffer.audit/8"
     assert {each["attacker"] for each in kept["attacks"]} == {"<i>", "boosted"}
     for tag in ("<script>", "<b>", "<i>", "<u>"):
         assert tag not in found._repr_html_()
@@ -667,8 +653,6 @@ def test_a_release_read_from_its_form_is_attacked_like_its_noiser():
     own, other = (audit(each, table, GaussianNB()) for each in (noiser, release))
     for name in ("sensitive", "secret", "against", "n", "n_against", "allowed", "certified"):
         assert own.table[name].tolist() == other.table[name].tolist()
-    assert own.fitted
-    assert other.fitted
 
 
 def test_secrets_of_other_types_than_the_fitted_ones_are_said_not_to_fit():
@@ -702,7 +686,6 @@ def test_few_rows_of_one_pair_are_named_and_the_others_are_tested():
         ({"table": answers(200).to_numpy()}, "table must be a DataFrame, got ndarray"),
         ({"table": pl.DataFrame(answers(200)).lazy()}, "table is lazy"),
         ({"table": answers(200)[:0]}, "table has 0 rows"),
-        ({"table": answers(200).set_axis(range(2), axis=1)}, "table has a column called 0, and an"),
         (
             {"table": answers(8)},
             "table has too few rows to audit: of column 's' 'a', 'b' have 1 rows",
@@ -716,8 +699,7 @@ def test_few_rows_of_one_pair_are_named_and_the_others_are_tested():
             {"table": answers(200).assign(none=np.nan), "task": "none"},
             "task names column 'none', w",
         ),
-        ({"task": (LogisticRegression(), [1])}, r"task has a y of shape \(1,\) beside 200 rows"),
-        ({"task": ("word", 3, 4)}, "task must be the name of a column"),
+        ({"task": (LogisticRegression(), [1])}, "task must be the name of a column"),
         ({"max_rows": 0}, "max_rows must be at least 1"),
         ({"random_state": "a"}, "random_state"),
         ({"verbose": "loud"}, "verbose"),

@@ -321,7 +321,5 @@ def test_a_table_of_178_rows_is_audited_and_what_would_have_been_found_is_said_i
     assert not found.untested
     assert "allowed are 2.72 times" in page or "allowed are 7.39 times" in page  # an insider
     assert "times are allowed, would have been found, and less may be missed" in page
-    assert f"{found.utility['after'].iloc[0]:.0f} of them different" in page
     assert "nats" not in page
-    assert found.fitted == (name != "swap")
-    assert ("These look like the very rows of fit" in page) == (name != "swap")
+    assert ("hold the audited ones out" in page) == (name != "swap")

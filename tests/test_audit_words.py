@@ -54,7 +54,6 @@ NOTHING = Audit(
         attack("everybody", math.nan, allowed=math.nan, auc_allowed=math.nan, log_odds=math.inf),
     ),
     knows=(("a reader", "its row"), ("everybody", "all rows")),
-    fitted=True,
     notes=("A note.",),
     name="people",
 )
@@ -67,8 +66,6 @@ FOUND = replace(
         attack(p_all=0.051, n=302),
     ),
     name="",
-    drifted=True,
-    fitted=False,
     n_given=900,
     n_choose=300,
     untested=("a pair",),
@@ -88,11 +85,11 @@ LIMIT, POWER = "2.72", "4.00 2.72"
 LINES = {
     "nothing": (
         NOTHING,
-        ["4.49 1.10 3.33 2.72", "900 1,000 80 1,500 300 200 400 2 5%", f"{POWER} 80%"],
+        ["4.49 1.10 3.33", "900 1,000 300 200 400 2 5%", f"{POWER} 80%"],
     ),
-    "found": (FOUND, ["7.39 3.32 21 2.72", "900 80 1,500 300 300 400 4 5%", f"{POWER} 80%"]),
+    "found": (FOUND, ["7.39 3.32 21 2.72", "900 300 300 400 4 5%", f"{POWER} 80%"]),
     "blind": (BLIND, ["2.00 1.50 3.01 2.72", "900 1,000 300 200 400 1 5%"]),
-    "deaf": (DEAF, ["2.00 2.72", "900 1,000 80 1,500 300 200 400 1 5%"]),
+    "deaf": (DEAF, ["2.00 2.72", "900 1,000 300 200 400 1 5%"]),
 }
 
 
@@ -116,14 +113,10 @@ def test_sentences_are_said_where_they_apply_alone():
     page = {name: "\n".join(audit._page().lines) for name, (audit, _) in LINES.items()}
     applies = {
         "No finding is no proof": ["nothing", "blind", "deaf"],
-        "very rows of fit": ["nothing", "blind", "deaf"],
-        "do not look like those of fit": ["found"],
         "A note.": ["nothing", "found", "blind"],
         "the same, by models of other rows": ["found"],
         "within chance": ["nothing"],
-        "further apart": ["nothing"],
         "attackers are too weak": ["blind"],
-        "audit more rows": ["blind", "deaf"],
     }
     for sentence, cases in applies.items():
         assert [name for name in LINES if sentence in page[name]] == cases
@@ -188,8 +181,8 @@ def test_the_picture_shows_the_attack_of_the_first_lines_with_its_people_and_int
 
 
 def test_no_control_sees_a_breach_where_rows_are_too_few_for_any():
-    assert "so that they can see a breach" in str(NOTHING)
-    assert "but rows are too few to see a breach" in str(DEAF)
+    assert "so these attackers can see a breach" in str(NOTHING)
+    assert "rows are too few to see a breach" in str(DEAF)
 
 
 def test_findings_are_the_attacks_at_the_level_the_surest_first():
@@ -209,7 +202,7 @@ def test_a_record_has_every_figure_and_none_where_a_number_means_nothing():
         "before": None,
         "after": 0.512345,
     }
-    assert record["caught_without_noise"] is record["rows_of_fit"] is True
+    assert record["caught_without_noise"] is True
     assert (
         replace(NOTHING, others=(attack(log_odds=-math.inf),)).to_dict()["others"][0]["log_odds"]
         == "-infinity"

@@ -428,13 +428,15 @@ def test_no_distributions_within_the_guarantee_make_a_rare_secret_likelier_than_
 
 @pytest.mark.parametrize(
     ("epsilon", "said"),
-    [(0.01, "A ROW KEEPS NO MORE THAN CONSTANTS WOULD: its values change by"), (3.0, None)],
+    [(0.01, "a constant would change values less"), (3.0, None)],
 )
 def test_who_signs_reads_where_a_release_keeps_no_more_than_constants_would(epsilon, said):
     noiser = make_noiser(make_table(1, 400), epsilon=epsilon)
     own = noiser.utility_
     assert (own["change_sd"].mean() > own["constant_sd"].mean()) == bool(said)
-    assert any("NO MORE THAN CONSTANTS" in line for line in report(noiser).lines) == bool(said)
+    assert any("a constant would change" in line for line in report(noiser).page.lines) == bool(
+        said
+    )
 
 
 def test_who_signs_reads_which_columns_keep_no_more_than_constants_would():
@@ -445,8 +447,9 @@ def test_who_signs_reads_which_columns_keep_no_more_than_constants_would():
     rows = PufferfishMicroaggregator(0.3, n_prototypes=6).fit(table, sensitive_features=secret)
     own = rows.utility_
     assert list(own.index[own["change"] > own["constant"]]) == ["told_by"]
-    assert "Single values of 'told_by' keep no more than a constant in their place would." in (
-        report(rows).lines
+    assert any(
+        line.startswith("In 1 of 3 columns a constant would change values less")
+        for line in report(rows).page.lines
     )
 
 

@@ -472,7 +472,7 @@ def test_a_rare_secret_is_told_of_by_its_share():
     swap = swap_of().fit(table)
     assert swap.certificate_.facts.rare == 2 / len(table)
     assert "learn that it is not this one" in str(swap.certificate_)
-    assert "they are 0.005 of the people" in str(swap.certificate_)
+    assert "a share of 0.005 of the people" in str(swap.certificate_)
     assert swap.stays_["rare"] < 0.1
     assert len(swap.transform(table)) == len(table)
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any
 
 from sklearn_puffer._base import check_count, check_verbose, listening, task
 from sklearn_puffer._certificates import sentences as say
@@ -21,7 +21,6 @@ from sklearn_puffer._certificates.certificate_figures import (
     changes,
     column_cells,
     model_lines,
-    model_section,
     pair_cells,
     utility_section,
 )
@@ -49,17 +48,6 @@ NO_PRIOR = (
 )
 """The error of a certificate that was read without its noiser."""
 _SHOWN_PAIRS = 5
-
-
-class Awaited(Protocol):
-    """A loss over a set that is computed when it is first asked for, and remembered."""
-
-    @property
-    def known(self) -> SetLoss | None:
-        """The loss, if it has been asked for already."""
-
-    def value(self) -> SetLoss:
-        """Return the loss; the first time may take minutes."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +116,7 @@ class OtherPriors:
     """What readers with other priors may learn."""
 
     # the loss over a set of priors, or what computes it when it is first asked for
-    around: SetLoss | Awaited | None = field(default=None, compare=False, repr=False)
+    around: Any = field(default=None, compare=False, repr=False)
     # the noise and what it protects, for `against`; not part of ``to_dict``
     fitted: Any = field(default=None, compare=False, repr=False)
     # how well classifiers that are adversaries predict, compared with a constant, gradient boosting
@@ -141,8 +129,8 @@ class OtherPriors:
     @property
     def known(self) -> SetLoss | None:
         """The loss over the set, where it is known without computing it now."""
-        around = self.around
-        return around if around is None or isinstance(around, SetLoss) else around.known
+        known: SetLoss | None = getattr(self.around, "known", self.around)
+        return known
 
     @property
     def awaited(self) -> bool:
@@ -151,8 +139,8 @@ class OtherPriors:
 
     def over_set(self) -> SetLoss | None:
         """Return the loss over the set, which is computed where it is not known yet."""
-        around = self.around
-        return around if around is None or isinstance(around, SetLoss) else around.value()
+        over: SetLoss | None = self.around.value() if self.awaited else self.known
+        return over
 
 
 def _of(path: str, about: str) -> Any:
@@ -625,7 +613,6 @@ loan by at most a factor of e^0.5 = 1.649.
             Section("Noise by column", self._about_noise(), column_cells(self.columns)),
             *([utility_section(self.utility)] if self.utility else []),
             self._pairs_section(say.about_pairs(self.notion), "source"),
-            *model_section(self.models, self.counted),
             *self._further_sections(),
             Section("Assumptions", sentences=say.printed(self.assumptions)),
         ]

@@ -341,7 +341,6 @@ def utility_section(utility: Sequence[ColumnUtility]) -> Section:
     return Section("How much of the data survives", note, [head, *cells])
 
 
-_SHOWN = 5
 KEYED = (
     "With row_id= noise is keyed. The guarantee then assumes that the key is secret, and that "
     "AES-256 (or keyed blake2b) cannot be told from a random function. Readers see that a row "
@@ -485,43 +484,3 @@ def _size(counted: CountedLoss) -> tuple[float, float]:
 
 def _cut(name: str) -> str:
     return name if len(name) <= _LONGEST_MODEL else f"{name[:_LONGEST_MODEL]}..."
-
-
-def model_section(models: Sequence[ModelFacts], counted: Sequence[CountedLoss]) -> list[Section]:
-    """Return the tables about the models, where there are any."""
-    if not models:
-        return []
-    head = ["adversary", "sensitive", "model", "log loss", "constant", "boosted", "counting", "AUC"]
-    cells = [
-        [
-            model.argument,
-            shown(model.sensitive),
-            model.model,
-            f"{model.log_loss:.4g}",
-            f"{model.constant_log_loss:.4g}",
-            "" if model.boosted_log_loss is None else f"{model.boosted_log_loss:.4g}",
-            f"{model.counting_log_loss:.4g}",
-            f"{model.auc:.3f}",
-        ]
-        for model in models
-    ]
-    note = (
-        "log loss in nats for each row, the lower the more is known: of the model, of the shares "
-        "of the secrets, of scikit-learn's gradient boosting, and of who counts the other rows of "
-        "a cell; AUC of one secret against the rest, the mean over the secrets"
-    )
-    return [Section("What the classifiers know", note, [head, *cells]), *_counted_section(counted)]
-
-
-def _counted_section(counted: Sequence[CountedLoss]) -> list[Section]:
-    if not counted:
-        return []
-    worst = sorted(counted, key=_size, reverse=True)[:_SHOWN]
-    cells = [[", ".join(shown(n) for n in loss.columns), loss.words] for loss in worst]
-    return [
-        Section(
-            f"The same release under counted distributions (worst of {len(counted)})",
-            "what it tells about these columns alone to somebody who counted them in these rows",
-            [["columns", "loss"], *cells],
-        )
-    ]

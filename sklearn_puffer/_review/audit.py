@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from sklearn_puffer._base import (
     Array,
     PufferfishWarning,
-    check_same_index,
     check_seed,
     check_verbose,
     listening,
@@ -25,14 +24,13 @@ from sklearn_puffer._documents import __version__, utc_now
 from sklearn_puffer._release import TableRelease
 from sklearn_puffer._review.exact_tests import TRAIN, Reader, RowSplit, Secrets
 from sklearn_puffer._review.findings import CONTROL, Audit, Survived, survived
-from sklearn_puffer._review.given import chosen_rows, frame_of, pairs_of, secrets_in
+from sklearn_puffer._review.given import chosen_rows, in_memory, pairs_of, secrets_in
 from sklearn_puffer._review.measured import task_of, together
 from sklearn_puffer._review.readers import LIST, Release, attackers_of, fresh, readers_of, seen
 from sklearn_puffer._tables import Name, as_pandas, frame_table, is_frame
 from sklearn_puffer._words import listed, quoted, shown
 
 _MOST_ROWS = 20_000
-_ROUNDED = 2e-3
 
 
 def audit(
@@ -69,10 +67,10 @@ def audit(
         classifier numbers (ranks between 0 and 1, and an indicator of each word). All but pipelines
         of yours have one column more, how often each row occurs, where that differs. Each needs
         ``predict_proba``, which `sklearn.calibration.CalibratedClassifierCV` gives to others.
-    task : name of a column, or (estimator, y), default=None
-        What the rows are used for: how well a model does on true rows that learnt from released
-        ones, next to one that learnt from true ones: the area under its ROC curve, or R2 of a
-        regressor. One reader joins it to the released rows.
+    task : name of a column, default=None
+        What the rows are used for: how well boosted trees predict it on true rows that learnt from
+        released ones, next to those that learnt from true ones: the area under their ROC curve, or
+        R2 of a number. One reader joins it to the released rows.
     sensitive_features : Series, DataFrame or array-like of n_rows, default=None
         The secrets, where `fit` had them beside the table.
     max_rows : int or None, default=20000
@@ -158,7 +156,6 @@ def audit(
         figures = _survived(release)
         done()
     certificate, parts = estimator.certificate_, release.rows
-    drift = None if certificate.fitted is None else certificate.check(release.table)
     return Audit(
         attacks=tuple(attacks),
         control=tuple(control),
@@ -175,8 +172,6 @@ def audit(
         n_train=len(parts.train),
         n_choose=len(parts.choose),
         n_test=len(parts.test),
-        drifted=drift is not None and drift.drifted,
-        fitted=_of_fit(estimator, release.table, drift),
         released_by=certificate.released_by,
         notes=(*release.notes, *_notes(release, estimator, readers)),
         version=__version__,
@@ -199,10 +194,8 @@ def _released(
     estimator: Any, table: Any, task: Any, beside: Any, max_rows: Any, attackers: Any, seed: int
 ) -> Release:
     """Return a release of rows of a table, or say what cannot be audited."""
-    frame = frame_of(table)
+    frame = in_memory(table, "an audit")
     source = frame_table(frame, "table")
-    if isinstance(task, tuple):
-        check_same_index(task[-1], "y of task", table, "table")
     every = secrets_in(estimator, source, beside, frame)
     chosen, groups, notes = chosen_rows(estimator, source, every, max_rows, seed)
     work = task_of(task, source)
@@ -272,23 +265,6 @@ def _with_pairs(
     )
 
 
-def _of_fit(estimator: Any, frame: Any, drift: Any) -> bool:
-    """Return whether rows look like those of `fit`, as far as this is kept.
-
-    Noise keeps counts in thousandths, and typical rows to how many rows each is nearest.
-    """
-    if drift is not None:
-        same = all(column.distance <= _ROUNDED for column in drift.columns)
-        return bool(same and drift.n_rows == drift.n_fitted)
-    counts, assign = (getattr(estimator, name, None) for name in ("counts_", "assign"))
-    if counts is None or assign is None:
-        return False
-    if counts.columns.nlevels > 1:
-        counts = counts[counts.columns[0][0]]
-    of_fit = counts.sum(axis=1).groupby(level=-1).sum()
-    return bool((np.bincount(assign(frame), minlength=len(of_fit)) == of_fit.to_numpy()).all())
-
-
 def _notes(release: Release, estimator: TableRelease, readers: Sequence[Reader]) -> list[str]:
     columns, strata = [*estimator.utility_.index], release.known
     typical = getattr(estimator.certificate_, "prototypes", None) is not None
@@ -304,6 +280,9 @@ def _notes(release: Release, estimator: TableRelease, readers: Sequence[Reader])
         "Nobody who holds the list of fitted people was tried: that takes the counts and the "
         "channel of the fitted estimator itself, and typical rows that are not drawn column by "
         "column.": (typical and not holds_list),
+        "Rows that were in fit do not show how other rows differ: hold the audited ones out.": (
+            not release.exchanged
+        ),
         "The estimator has a random_state: who knows it can undo the release, which these "
         "readers do not try.": estimator.random_state is not None,
     }

@@ -23,7 +23,7 @@ from sklearn_puffer._noiser import PufferfishNoiser
 from sklearn_puffer._review import measured
 from sklearn_puffer._review.given import SCARCE, ColumnFacts, Given, flat
 from sklearn_puffer._review.measured import Measurer, Parts, task_of
-from sklearn_puffer._review.plan import NEARLY, Candidate, Plan, ranked
+from sklearn_puffer._review.plan import NEARLY, Attacked, Candidate, Plan, ranked
 from sklearn_puffer._swap import PufferfishSwap
 from sklearn_puffer._tables import Name, frame_table
 from sklearn_puffer._words import listed, meant, quoted, shown
@@ -249,7 +249,7 @@ def _planned(given: Given, params: Mapping[str, Any], parts: Parts, seed: int) -
     rows = ranked(done, bare, max(_ALIKE, 1.0 / math.sqrt(n_rows)))
     notes = [
         *_of_secrets(given, measurer),
-        *_of_rows(measurer),
+        *_of_rows(measurer, raw.attack),
         *_of_people(given, measurer, owned=owned),
     ]
     return Plan(
@@ -304,9 +304,6 @@ def _of_secrets(given: Given, measurer: Measurer) -> Iterator[str]:
     """Yield notes on the order of the rows, and on secrets."""
     if given.order.told:
         yield from given.order.sentences()
-    for name, ends in given.sensitive.items() if isinstance(given.sensitive, Mapping) else ():
-        if ends is not None:
-            yield f"{quoted(name)} is read in intervals here, and by estimator(k)."
     for name, labels in given.rare.items():
         yield (
             f"rows of {listed(labels, 5)} of {quoted(name)} are left out, as fewer than "
@@ -322,12 +319,12 @@ def _of_secrets(given: Given, measurer: Measurer) -> Iterator[str]:
             )
 
 
-def _of_rows(measurer: Measurer) -> Iterator[str]:
-    """Yield a note where few rows are measured."""
-    width = measurer.chance_width()
-    if not width <= 2.0 * measured.WIDEST or measurer.parts.folds:
-        told = f"which makes the 95 % interval of an attack that finds nothing {width:.2f} wide"
-        told = "too few to judge an attack" if math.isnan(width) else told
+def _of_rows(measurer: Measurer, attack: Attacked | None) -> Iterator[str]:
+    """Yield a note where few rows are measured; the attack is that on the rows as they are."""
+    width = math.inf if attack is None else attack.high - attack.low
+    if width > measured.WIDEST or measurer.parts.folds:
+        told = f"which makes the 95 % interval of an attack on them as they are {width:.2f} wide"
+        told = "too few to judge an attack" if attack is None else told
         yield f"{len(measurer.parts.held)} rows are measured, {told}: plan on more if you can."
 
 
@@ -342,17 +339,16 @@ def _of_people(given: Given, measurer: Measurer, *, owned: bool) -> Iterator[str
     if task and task[0] not in known:
         yield (
             f"who learns {quoted(task[0])} on released rows has it beside them, and guarantees "
-            "are for readers who do not know it; name it in known= as well where they do."
+            "are for readers who do not know it; name it as known, too, where they do."
         )
     if not owned:
-        alike = [fact.name for fact in given.facts if fact.kind in ("identifier", "text")]
-        named = f"ids={quoted(alike[0])}" if alike else "ids="
+        alike = [quoted(f.name) for f in given.facts if f.kind in ("identifier", "text")]
         yield (
-            f"a swap was not tried, as nothing says whose row is whose; name {named} where rows go "
-            "out as somebody's."
+            "a swap was not tried, as nothing says whose row is whose; name "
+            f"{alike[0] if alike else 'columns'} as ids where rows go out as somebody's."
         )
     if ids and measurer.parts.held[ids].duplicated().any():  # by all ids together
         yield (
             f"some people have several rows, by {listed(ids)}, and guarantees are about one "
-            "row of each; make one row of them, or fit a swap or noise with groups=."
+            "row of each; make one row of them, or fit a swap or noise with groups."
         )

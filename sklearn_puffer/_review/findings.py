@@ -16,11 +16,11 @@ from sklearn_puffer._documents import Bar, Bars, Document, Page, Section, jsonab
 from sklearn_puffer._fits import learnable
 from sklearn_puffer._review.exact_tests import LEVEL, POWER, Attack, RowSplit
 from sklearn_puffer._review.measured import Task, equal, groups
-from sklearn_puffer._review.readers import INSIDER, encoder, equal_rows, is_words
+from sklearn_puffer._review.readers import encoder, equal_rows, is_words
 from sklearn_puffer._tables import Name, records_frame
 from sklearn_puffer._words import shown, times
 
-SCHEMA = "sklearn_puffer.audit/7"
+SCHEMA = "sklearn_puffer.audit/8"
 CONTROL = "no release"
 DISTINCT = "different rows"
 INTERNAL = (
@@ -32,7 +32,7 @@ NO_PROOF = (
     "what is guaranteed."
 )
 _MOST_LINES = 12
-_FACTS = ["name", "version", "date", "promise", "released_by", "drifted"]
+_FACTS = ["name", "version", "date", "promise", "released_by"]
 _FACTS += ["n_rows", "n_given", "n_train", "n_choose", "n_test"]
 
 
@@ -54,9 +54,9 @@ class Finding:
         attack = self.attack
         return (
             f"{attack.view} ({attack.attacker}) finds {_about(attack)}, where "
-            f"{times(attack.allowed)} were guaranteed: p = {attack.p_all:.2g} over {self.n_tests} "
-            "tests. Either the release loses more than its certificate says, or these rows do not "
-            "follow the distribution that was fitted."
+            f"{times(attack.allowed)} were guaranteed: p = {attack.p_all:.2g} (tests: "
+            f"{self.n_tests}). Either the release loses more than its certificate says, or these "
+            "rows do not follow the distribution that was fitted."
         )
 
 
@@ -81,10 +81,6 @@ class Audit(Document):
         What the rows were good for before, and are after.
     others : tuple of Attack
         By readers whom the guarantee does not cover.
-    drifted : bool
-        Whether rows differ from those of `fit` by more than chance.
-    fitted : bool
-        Whether these rows look like those of `fit` themselves.
     untested : tuple of str
         Pairs with too few rows.
     knows : tuple of (str, str)
@@ -104,7 +100,7 @@ class Audit(Document):
     >>> table = pd.DataFrame({"loan": ["no", "yes"] * 5000, "cars": cars * 1000})
     >>> noiser = PufferfishNoiser(4.0, sensitive="loan").fit(table)
     >>> found = audit(noiser, table)
-    >>> found.fitted, len(found.table)
+    >>> found.caught, len(found.table)
     (True, 8)
     """
 
@@ -118,8 +114,6 @@ class Audit(Document):
     n_test: int
     survived: tuple[Survived, ...] = ()
     others: tuple[Attack, ...] = ()
-    drifted: bool = False
-    fitted: bool = False
     untested: tuple[str, ...] = ()
     knows: tuple[tuple[str, str], ...] = ()
     released_by: str = ""
@@ -195,7 +189,6 @@ class Audit(Document):
             **{key: getattr(self, key) for key in _FACTS},
             "findings": [*map(str, self.findings)],
             "caught_without_noise": self.caught,
-            "rows_of_fit": self.fitted,
             **{key: _records(getattr(self, key)) for key in ("attacks", "control", "others")},
             "utility": _records(self.survived),
             "readers": [
@@ -209,16 +202,6 @@ class Audit(Document):
     def _surest(self) -> Attack | None:
         """Return the surest finding, else the attack that is nearest to its limit."""
         return min(self.attacks, key=_order, default=None)
-
-    def _limit(self, attack: Attack) -> str:
-        """Return what is allowed, and why where that is more than to others."""
-        least = min(each.allowed for each in self.attacks)
-        if attack.allowed <= least:
-            return times(attack.allowed)
-        why = "these secrets are further apart"
-        if attack.view == INSIDER:
-            why = "set by insiders=, since he knows who has his own row"
-        return f"{times(attack.allowed)} (and not {times(least)}: {why})"
 
     def _findable(self) -> str:
         """Return the power of the audit: the smallest shift that any attack would have found."""
@@ -273,7 +256,6 @@ class Audit(Document):
             *self._most(),
             self._released(),
             *self._power_lines(),
-            *self._about_rows(),
             *self.notes,
             INTERNAL,
         ]
@@ -285,56 +267,35 @@ class Audit(Document):
             return []
         return [
             f"Nearest to its limit: {best.view} ({best.attacker}) claims {_about(best)}; "
-            f"allowed are {self._limit(best)}."
+            f"allowed are {times(best.allowed)}."
         ]
 
     def _released(self) -> str:
-        """Return how many rows were released, how many are different, and who saw which."""
+        """Return how many rows were released, and who saw which."""
         part = "" if self.n_rows == self.n_given else f" (of {self.n_given:,})"
-        different = "".join(
-            f", {each.after:,.0f} of them different ({each.before:,.0f} before)"
-            for each in self.survived
-            if each.what == DISTINCT
-        )
-        folds = self.n_train == self.n_choose
-        chose = f"{self.n_choose:,}" + ", the same, by models of other rows," * folds
+        folds = ", the same, by models of other rows," * (self.n_train == self.n_choose)
         return (
-            f"Released: {self.n_rows:,} rows{part}{different}. Readers learnt from "
-            f"{self.n_train:,}, chose what to claim on {chose} and were judged on "
-            f"{self.n_test:,}: {len(self.attacks)} tests, with a chance of {LEVEL:.0%} at most of "
-            "a false alarm, if rows are independent and the guarantee is kept."
+            f"Released: {self.n_rows:,} rows{part}. Readers learnt from {self.n_train:,}, chose "
+            f"what to claim on {self.n_choose:,}{folds} and were judged on {self.n_test:,}; "
+            f"tests: {len(self.attacks)}, with a chance of {LEVEL:.0%} at most of a false alarm, "
+            "if rows are independent and the guarantee is kept."
         )
 
     def _power_lines(self) -> list[str]:
         if self.findings and not self._sees():
             return []  # what was found has been seen
-        power = f"Power: {self._findable()}: audit more rows."
-        if self._sees():
-            power = (
-                f"Power: {self._findable()}; that is with a chance of {POWER:.0%}, of the reader "
-                "who finds most easily, if he claims a secret as often as it occurs."
-            )
-        control = (
-            "Control: from the rows AS THEY ARE, not released, fresh models tell more than is "
-            f"allowed, {'so that they can' if self._sees() else 'but rows are too few to'} see a "
-            "breach."
-        )
+        control = "rows are too few to see a breach"
         if not self.caught:
-            control = (
-                "Control: fresh models tell no more than was guaranteed from the rows AS THEY ARE: "
-                "attackers are too weak, rows too few, or columns hardly tell the secrets."
-            )
-        return [power, control, *([] if self.findings else [NO_PROOF])]
-
-    def _about_rows(self) -> list[str]:
-        told = {
-            "These look like the very rows of fit: the audit cannot see how other rows differ. "
-            "Hold rows out for that.": self.fitted,
-            "These rows do not look like those of fit: certificate_.check says where.": (
-                self.drifted
-            ),
-        }
-        return [sentence for sentence, applies in told.items() if applies]
+            control = "attackers are too weak, rows too few, or columns hardly tell the secrets"
+        elif self._sees():
+            control = "so these attackers can see a breach"
+        power = f"Power: {self._findable()}" + self._sees() * (
+            f"; with a chance of {POWER:.0%}, of the reader who finds most easily, if he claims a "
+            "secret as often as it occurs"
+        )
+        more = "more than is allowed" if self.caught else "no more than was guaranteed"
+        told = f"Control: from the rows AS THEY ARE fresh models tell {more}: {control}."
+        return [f"{power}.", told, *([] if self.findings else [NO_PROOF])]
 
     def _sections(self) -> list[Section]:
         by_reader = [{**_words(a), "knows": self._knows(a)} for a in self._by_reader()]
@@ -504,8 +465,8 @@ def task_figures(task: Task, raw: Any, released: Any, parts: RowSplit) -> list[S
 
     A target that is a released column is learnt from as it is released.
     """
-    own = [task.name] if task.by_column else []
-    features = [n for n in raw if n not in own and is_words(raw[n]) == is_words(released[n])]
+    alike = [name for name in raw if is_words(raw[name]) == is_words(released[name])]
+    features = [name for name in alike if name != task.name]
     if not features:
         return []
     learnt = [(raw, task.target), (released, _target(task, released))]
@@ -518,11 +479,10 @@ def task_figures(task: Task, raw: Any, released: Any, parts: RowSplit) -> list[S
 
 
 def _target(task: Task, released: Any) -> Array:
-    if not task.by_column or task.name not in released:
+    words = task.target.dtype.kind not in "biuf"
+    if task.name not in released or is_words(released[task.name]) != words:
         return task.target
-    if is_words(released[task.name]) == (task.target.dtype.kind not in "biuf"):
-        return np.asarray(released[task.name]).astype(task.target.dtype)
-    return task.target
+    return np.asarray(released[task.name]).astype(task.target.dtype)
 
 
 _MOST_LINKED = 1_000

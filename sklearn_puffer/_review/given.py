@@ -16,7 +16,6 @@ from sklearn_puffer._codes import (
     bins_of,
     check_few,
     edges_of,
-    hardly_repeats,
     identifier_kind,
     in_intervals,
     in_intervals_of,
@@ -80,7 +79,7 @@ class ColumnFacts:
     use : {"sensitive", "release", "stays with people", "leave out", "not asked for"}
     kind : str
         In words: "number", "whole number", "yes or no", "order", "category", "date",
-        "identifier" (whole numbers), "text", "constant", "nothing" or "unreadable".
+        "identifier" (whole numbers), "text", "nothing" or "unreadable".
     distinct, missing : int
         How many different values it has, and in how many rows it has none.
     remark : str
@@ -117,9 +116,8 @@ _REMARKS = {
     "text": "{n} different values in {rows} rows look like an identifier; {way}",
     "identifier": "{n} different values in {rows} rows look like an identifier; name it in public= "
     "if it is to be released",
-    "constant": "it has one value only, and tells nothing",
 }
-_NEVER, _IF_NAMED = ("nothing", "unreadable", "text"), ("date", "identifier")  # are released
+_IF_NAMED = ("date", "identifier")  # are released; the others of these never
 
 
 def _fact(table: Table, name: Name, use: str, kind: str, *, named: bool) -> ColumnFacts:
@@ -140,20 +138,15 @@ def _fact(table: Table, name: Name, use: str, kind: str, *, named: bool) -> Colu
         "unreadable": values.kind == "float" and not np.isfinite(data).all(),
         "text": what == "text",
         "identifier": what == "number" and kind != "order",
-        "constant": n == 1 and values.missing is None,
         "order": kind == "order" or values.ordered,
         _KINDS.get(values.kind, "category"): True,
     }
     kind = next(each for each, true in applies.items() if true)
-    if use:
-        return ColumnFacts(name, use, kind, n, values.n_missing)
-    remark = _REMARKS.get(kind, "").format(n=n, rows=len(data), way=way_of_text(values))
-    if kind in ("number", "whole number") and hardly_repeats(n, len(values)):
-        remark = "hardly repeats: noise needs bins"
-    suits = kind not in _NEVER and (named or kind not in _IF_NAMED)
-    if kind in _IF_NAMED and named:
-        remark = ""
-    return ColumnFacts(name, "release" if suits else "leave out", kind, n, values.n_missing, remark)
+    suits = kind not in _REMARKS or (named and kind in _IF_NAMED)
+    remark = "" if use or suits else _REMARKS[kind]
+    remark = remark.format(n=n, rows=len(data), way=way_of_text(values))
+    use = use or ("release" if suits else "leave out")
+    return ColumnFacts(name, use, kind, n, values.n_missing, remark)
 
 
 def _uses(roles: Mapping[str, Sequence[Name]]) -> dict[Name, str]:
@@ -324,28 +317,14 @@ def _protected(secret: Secrets, pairs: Any) -> list[tuple[int, int]]:
 # ----------------------------------------------------------------------------------- of an audit
 
 
-def pairs_of(noiser: TableRelease) -> dict[Name, list[tuple[Any, Any]]]:
+def pairs_of(estimator: TableRelease) -> dict[Name, list[tuple[Any, Any]]]:
     """Return the protected pairs, one of both directions, by sensitive column."""
-    if hasattr(noiser, "secret_pairs_"):
-        return {name: list(pairs) for name, pairs in noiser.secret_pairs_.items()}
     found: dict[Name, dict[tuple[Any, Any], None]] = {}
-    for loss in noiser.certificate_.pairs:
+    for loss in estimator.certificate_.pairs:
         of_column = found.setdefault(loss.sensitive, {})
         if (loss.against, loss.secret) not in of_column:
             of_column[loss.secret, loss.against] = None
     return {name: list(of_column) for name, of_column in found.items()}
-
-
-def frame_of(table: Any) -> Any:
-    """Return the table as a pandas DataFrame, in memory."""
-    frame = in_memory(table, "an audit")
-    odd = [label for label in frame.columns if not isinstance(label, str)]
-    if odd:
-        raise TypeError(
-            f"table has a column called {odd[0]!r}, and an audit needs strings; fit and audit it "
-            "with table.columns = table.columns.astype(str)."
-        )
-    return frame
 
 
 def secrets_in(estimator: Any, source: Table, given: Any, frame: Any) -> list[Secrets]:

@@ -12,11 +12,13 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
-from sklearn.base import is_classifier, is_regressor
+from sklearn.base import is_regressor
 from sklearn.utils import shuffle
 
 from sklearn_puffer._base import Array, FloatArray, counted
@@ -26,7 +28,6 @@ from sklearn_puffer._review.plan import Attacked, Candidate
 from sklearn_puffer._review.readers import (
     attackers_of,
     boosted,
-    check_chances,
     is_words,
     learnt,
     seen,
@@ -39,8 +40,8 @@ from sklearn_puffer._words import on_one_line, quoted
 LEAST = 10
 """Rows of a secret to learn, choose and test by, below which it is not attacked."""
 
-WIDEST = 0.15
-"""Half the width of the 95 % interval at chance, above which there are too few rows."""
+WIDEST = 0.3
+"""Width of the 95 % interval of an attack, above which there are too few rows."""
 
 
 def pairs_to_attack(secrets: Secrets, split: RowSplit) -> list[tuple[int, int]]:
@@ -48,15 +49,6 @@ def pairs_to_attack(secrets: Secrets, split: RowSplit) -> list[tuple[int, int]]:
     parts = split.train, split.choose, split.test
     counts = np.min([secrets.counts(part) for part in parts], axis=0)
     return [(i, j) for i, j in secrets.pairs if min(counts[[i, j]]) >= LEAST]
-
-
-def half_width(n: int, m: int) -> float:
-    """Return half the width of the 95 % interval of an AUC of .5 with so many rows of each.
-
-    >>> round(half_width(100, 100), 3)
-    0.08
-    """
-    return 1.96 * math.sqrt((n + m + 1) / (12.0 * n * m))
 
 
 def attacked(
@@ -71,29 +63,21 @@ def attacked(
 
     It is chosen by rows that are not tested, so that its figure is unbiased.
     """
+    names, areas, parts = list[str](), list[Any](), (split.choose, split.test)
     seen_rows = with_copies(rows) if copies else rows
-    attempts = list[str]()
-    chosen, judged = list[tuple[float, float]](), list[tuple[float, float]]()
-    for secret in secrets:
-        for name, attacker in counted(list(attackers.items()), "attackers"):
-            claims = learnt(attacker, seen_rows, seen_rows, split, secret)
-            for i, j in secret.pairs:
-                attempts.append(name)
-                scores, codes = claims[:, i] - claims[:, j], secret.codes
-                for part, areas in ((split.choose, chosen), (split.test, judged)):
-                    x, y = (part[codes[part] == code] for code in (i, j))
-                    areas.append(area(scores[x], scores[y]))
-    (seems, doubt), (areas, variances) = np.array(chosen).T, np.array(judged).T
-    best, errors = int(np.argmax(seems - np.sqrt(doubt))), np.sqrt(variances)
-    auc, error = float(areas[best]), float(errors[best])
-    wide = float(ndtri(1.0 - 0.05 / (2 * len(attempts)))) * errors
-    return Attacked(
-        attempts[best],
-        auc,
-        max(auc - 1.96 * error, 0.0),
-        min(auc + 1.96 * error, 1.0),
-        float((areas - wide).max()),
-    )
+    for secret, (name, attacker) in product(secrets, counted(list(attackers.items()), "attackers")):
+        claims = learnt(attacker, seen_rows, seen_rows, split, secret)
+        for i, j in secret.pairs:
+            names.append(name)
+            scores, codes = claims[:, i] - claims[:, j], secret.codes
+            of_pair = [scores[rows[codes[rows] == code]] for rows in parts for code in (i, j)]
+            areas.append((area(*of_pair[:2]), area(*of_pair[2:])))
+    chosen, judged = np.array(areas).swapaxes(0, 1)
+    best, errors = int(np.argmax(chosen[:, 0] - np.sqrt(chosen[:, 1]))), np.sqrt(judged[:, 1])
+    auc, off = float(judged[best, 0]), 1.96 * float(errors[best])
+    wide = float(ndtri(1.0 - 0.05 / (2 * len(names)))) * errors
+    least = float((judged[:, 0] - wide).max())
+    return Attacked(names[best], auc, max(auc - off, 0.0), min(auc + off, 1.0), least)
 
 
 def area(x: FloatArray, y: FloatArray) -> tuple[float, float]:
@@ -173,12 +157,11 @@ _CLASSES = 20  # a number with more values is regressed
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What the rows are used for: a model, and what it predicts."""
+    """What the rows are used for: a column, and a model that predicts it."""
 
     name: Name
     model: Any
     target: Array
-    by_column: bool
 
     def of(self, rows: Array) -> Task:
         """Return the same of some rows."""
@@ -191,22 +174,20 @@ class Task:
         """
         there = known_rows(self.target)
         train = np.intersect1d(np.intersect1d(train, there), known_rows(target))
+        test = np.intersect1d(test, there)
         model = trained(self.model, learnt.iloc[train], target[train])
-        rows, wanted = (
-            true.iloc[np.intersect1d(test, there)],
-            self.target[np.intersect1d(test, there)],
-        )
-        return (
-            float(model.score(rows, wanted)) if is_regressor(model) else _auc(model, rows, wanted)
-        )
+        score = model.score if is_regressor(model) else partial(_auc, model)
+        return float(score(true.iloc[test], self.target[test]))
 
 
 def task_of(task: Any, table: Table) -> Task | None:
-    """Return a task that is given by the name of a column, or by an estimator and its target."""
+    """Return the task of a column that is named."""
     if task is None:
         return None
     if isinstance(task, tuple):
-        return _given(task, table.n_rows)
+        raise TypeError(
+            f"task must be the name of a column, got {quoted(task)}; put y into the table as one."
+        )
     (name,) = resolve([task], table.names, "task")
     target = np.asarray(table.original(name))
     if not len(known_rows(target)):
@@ -215,24 +196,7 @@ def task_of(task: Any, table: Table) -> Task | None:
             "that has."
         )
     numbers = target.dtype.kind in "iuf" and len(np.unique(target)) > _CLASSES
-    return Task(name, boosted(60, regressor=numbers), target, by_column=True)
-
-
-def _given(task: tuple[Any, ...], n_rows: int) -> Task:
-    is_model = hasattr(task[0] if task else None, "fit") and not isinstance(task[0], type)
-    if len(task) != 2 or not (is_model and (is_classifier(task[0]) or is_regressor(task[0]))):
-        raise TypeError(
-            f"task must be the name of a column, or (estimator, y) with a classifier or a "
-            f"regressor, got {quoted(task)}."
-        )
-    if is_classifier(task[0]):
-        check_chances(task[0], "task")
-    target = np.asarray(task[1])
-    if target.shape != (n_rows,):
-        raise ValueError(
-            f"task has a y of shape {target.shape} beside {n_rows} rows; give one value a row."
-        )
-    return Task("y", task[0], target, by_column=False)
+    return Task(name, boosted(60, regressor=numbers), target)
 
 
 def known_rows(target: Array) -> Array:
@@ -320,15 +284,6 @@ class Measurer:
         split = RowSplit.of(len(chosen), seed).at(lambda part: np.sort(chosen[part]))
         secrets = [replace(each, pairs=pairs_to_attack(each, split)) for each in secrets]
         return cls(parts, *columns, secrets, split, task, seed)
-
-    def chance_width(self) -> float:
-        """Return how wide the 95 % interval of an attack on nothing is; NaN without an attack."""
-        wide = [
-            2.0 * half_width(*secret.counts(self.split.test)[[i, j]].tolist())
-            for secret in self.secrets
-            for i, j in secret.pairs
-        ]
-        return min(wide, default=math.nan)
 
     def tried(self, candidate: Candidate) -> Candidate:
         """Fit a candidate and measure its release; where that fails it is refused."""

@@ -6,7 +6,6 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import groupby
 from typing import Any
 
 from sklearn_puffer._base import check_count, counted
@@ -346,7 +345,7 @@ class Plan(Document):
         if all(row.estimator is None for row in self.trials):
             reasons = [f"{row.label} {row.verdict}, {row.reason}" for row in self.trials]
             return f"No setting could be measured: {'; '.join(reasons) or 'there is none'}."
-        more = "Fewer columns, as far as tried, keep no more; curve() tries other budgets."
+        more = "Fewer columns, as far as tried, keep no more; try other budgets."
         if self.out:
             more = f"Rows keep more than constants, as measured, if you {', or '.join(self.out)}."
         if self.proposed is None:
@@ -444,12 +443,11 @@ class Plan(Document):
             for k, row in enumerate(self.trials)
             if row.verdict != "holds"
         ]
-        way = "plan.estimator(k) is the estimator of row k; plan.curve(k) has other budgets."
         sections = [
             self._settings(),
             Section("For whom each guarantee holds", sentences=self._readers()),
             *([Section("Not proposed", sentences=struck)] if struck else []),
-            Section("What else to know", sentences=[*self.notes, way]),
+            Section("What else to know", sentences=self.notes),
             self._columns(),
         ]
         return Page(title, [self.advice(), self._split(), ESTIMATES, INTERNAL, CHOSEN], sections)
@@ -464,14 +462,12 @@ class Plan(Document):
 
     def _readers(self) -> list[str]:
         """Return one sentence for each reader, with the rows whose guarantee is for it."""
-        kept = [
-            (row.promise, str(k)) for k, row in enumerate(self.trials) if row.verdict == "holds"
-        ]
-        told = []
-        for promise, rows in groupby(sorted(kept, key=_promise), key=_promise):
-            numbers = [number for _, number in rows]
-            told.append(f"row{'s'[: len(numbers) > 1]} {', '.join(numbers)}: a reader {promise}.")
-        return told or ["nobody, as no setting is kept."]
+        told: dict[str, list[str]] = {}
+        for k, row in enumerate(self.trials):
+            if row.verdict == "holds":
+                told.setdefault(row.promise, []).append(str(k))
+        said = [f"row {', '.join(rows)}: a reader {promise}." for promise, rows in told.items()]
+        return said or ["nobody, as no setting is kept."]
 
     def _settings(self) -> Section:
         """Return the table of what was measured."""
@@ -512,10 +508,6 @@ _CELLS: dict[str, Callable[[Candidate], str]] = {
     "k": lambda row: str(row.smallest),
     "loss": lambda row: "" if math.isnan(row.loss) else f"{row.loss:.3g}",
 }
-
-
-def _promise(kept: tuple[str, str]) -> str:
-    return kept[0]
 
 
 def _plain(value: Any) -> Any:

@@ -82,30 +82,22 @@ def attackers_of(attackers: Any) -> dict[str, Any]:
     if not isinstance(attackers, Mapping):
         models = list(attackers) if isinstance(attackers, Sequence) else [attackers]
         kinds = [type(model).__name__ for model in models]
-        before = [kinds[:k].count(kind) for k, kind in enumerate(kinds)]
-        names = [f"{kind} {n + 1}" if n else kind for kind, n in zip(kinds, before, strict=True)]
-        attackers = dict(zip(names, models, strict=True))
+        numbers = [f" {k + 1}" if kinds.count(kind) > 1 else "" for k, kind in enumerate(kinds)]
+        attackers = {kind + n: m for kind, n, m in zip(kinds, numbers, models, strict=True)}
     for name, model in attackers.items():
-        if not hasattr(model, "fit") or isinstance(model, type) or not is_classifier(model):
+        if isinstance(model, type) or not (
+            hasattr(model, "predict_proba") and is_classifier(model)
+        ):
             raise TypeError(
-                f"attackers holds {quoted(model)} ({quoted(name)}), which is no classifier; "
-                "give objects such as sklearn.linear_model.LogisticRegression()."
+                f"attackers holds {quoted(model)} ({quoted(name)}), which is no classifier with "
+                "predict_proba; give objects such as sklearn.linear_model.LogisticRegression(), or "
+                "wrap it in sklearn.calibration.CalibratedClassifierCV."
             )
-        check_chances(model, "attackers")
     if not attackers:
         raise ValueError(
             "attackers is empty; give at least one classifier, or None for the default ones."
         )
     return {str(name): model for name, model in attackers.items()}
-
-
-def check_chances(model: Any, argument: str) -> None:
-    """Refuse a classifier that gives no chances."""
-    if not hasattr(model, "predict_proba"):
-        raise TypeError(
-            f"{argument} holds {quoted(model)}, which has no predict_proba; wrap it in "
-            "sklearn.calibration.CalibratedClassifierCV."
-        )
 
 
 def _default_attackers() -> dict[str, Any]:

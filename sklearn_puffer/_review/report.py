@@ -34,7 +34,7 @@ from sklearn_puffer._review.findings import Audit, ends, shift, within_chance
 from sklearn_puffer._review.plan import INTERNAL as OF_THE_PLAN
 from sklearn_puffer._review.plan import Plan
 from sklearn_puffer._rows import UNCOVERED
-from sklearn_puffer._words import listed, percent_at_most, quoted, shown, times
+from sklearn_puffer._words import percent_at_most, quoted, shown, times
 
 SCHEMA = "sklearn_puffer.report/1"
 _FIELDS = ("Release, or not", "Name", "Role", "Place and date", "Signature")
@@ -51,18 +51,16 @@ class Report(Document):
     kind : {"internal", "external"}
     holds : bool
         Whether the certificate holds.
-    verdict : str
-        That of the certificate, and for whom it holds.
-    lines : tuple of str
-        What stands right below it.
-    front, sections : tuple of Section
-        What is looked at first, the figures and then the conditions; and the appendix.
+    page : Page
+        The verdict, and for whom it holds; what stands right below it; and the parts.
+    n_front : int
+        How many parts are looked at first: the figures, then the conditions.
     record : mapping
         What the JSON has besides the page: what was released, when and by which version.
     name, by : str
         The data set, and who made the report, where that is told.
-    alarms : tuple of str
-        Names of figures that ask for attention.
+    alarm : str
+        Name of the figure that asks for attention.
     sound : bool
         Whether the certificate holds and the verdict names no danger beside it.
     date : str
@@ -84,14 +82,12 @@ class Report(Document):
 
     kind: str
     holds: bool
-    verdict: str
-    lines: tuple[str, ...]
-    front: tuple[Section, ...]
-    sections: tuple[Section, ...]
+    page: Page
+    n_front: int
     record: Mapping[str, Any]
     name: str = ""
     by: str = ""
-    alarms: tuple[str, ...] = ()
+    alarm: str = ""
     sound: bool = True
     date: str = field(default="", compare=False)
 
@@ -101,7 +97,7 @@ class Report(Document):
 
         Jinja2 makes it, of the extra ``report``; without it this is a ModuleNotFoundError.
         """
-        return render("report.html", report=self, page=self._page())
+        return render("report.html", report=self, page=self.page)
 
     def _html(self) -> str:
         return self.html
@@ -109,7 +105,7 @@ class Report(Document):
     @property
     def markdown(self) -> str:
         """The report as Markdown, without pictures."""
-        return markdown(self._page())
+        return markdown(self.page)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain Python values, for JSON.
@@ -121,14 +117,13 @@ class Report(Document):
             ``sections`` (each ``title``, ``note``, ``table`` of ``columns`` and ``rows``, or None,
             and ``sentences``) are the page; the other keys are facts for machines.
         """
-        page = self._page()
         return {
             "schema": SCHEMA,
-            "headline": page.headline,
+            "headline": self.page.headline,
             **{key: getattr(self, key) for key in ("kind", "holds", "name", "by", "date")},
             **self.record,
-            "lines": list(page.lines),
-            "sections": [section.record() for section in page.sections],
+            "lines": list(self.page.lines),
+            "sections": [section.record() for section in self.page.sections],
         }
 
     @property
@@ -137,25 +132,7 @@ class Report(Document):
         return f"{_WHOM[self.kind]} · {self.date}{f' · by {shown(self.by)}' if self.by else ''}"
 
     def _page(self) -> Page:
-        """Return the page: what is looked at first, room to sign, and the rest as appendix."""
-        of = f" of {shown(self.name)}" if self.name else ""
-        whom = ", for recipients" if self.kind == "external" else ""
-        sign = [SIGNATURE] if self.kind == "internal" else []
-        made, mark = self.record.get("fitted") or self.record["certificate"], []
-        about = {
-            "data set": shown(self.name) if self.name else "not named",
-            "report made": self.date,
-            "by": shown(self.by) if self.by else "not told",
-            "fitted": made["date"],
-            "version": f"sklearn_puffer {made['version']}",
-        }
-        if "n_rows" in made:
-            about["rows"] = str(made["n_rows"])
-            about["columns of the table"] = str(made["n_columns"] or "")
-            mark = [f"Fingerprint: {made['fingerprint']}."]
-        end = Section("About this report", cells=[[*about], [*about.values()]], sentences=mark)
-        parts = [*self.front, *sign, *self.sections, end]
-        return Page(f"Report{of}{whom}: {self.verdict}", self.lines, parts)
+        return self.page
 
 
 def report(
@@ -246,7 +223,7 @@ def report(
         if not isinstance(value, kinds):
             raise TypeError(f"{argument} must be {what}, got {quoted(value)}.")
     told = _Settings(noiser) if kind == "external" else _Rows(noiser, audit, plan, ledger)
-    return replace(told.report(), name=name, by=by, date=utc_now())
+    return told.report(name, by)
 
 
 _HEAD = ["figure", "value", "beside it"]
@@ -266,7 +243,7 @@ class _Settings:
 
     noiser: TableRelease
 
-    def report(self) -> Report:
+    def report(self, name: str, by: str) -> Report:
         """Return the report for recipients."""
         self._check()
         certificate, rules = self.certificate, self.noiser._fitted.rules
@@ -274,32 +251,42 @@ class _Settings:
             f"{key}: {shown(value)}" for key, value in self.settings.items() if value is not None
         ]
         left_out = [*left_open(self.noiser), *not_promised(self.noiser)]
-        return Report(
-            kind="external",
-            holds=True,
-            verdict="the guarantee holds",
-            lines=tuple(self.guarantee()),
-            front=(
-                self.budget(),
-                Section("What the guarantee takes for granted", sentences=self.granted()),
-            ),
-            sections=(
-                Section("What is not guaranteed", sentences=left_out),
-                self.columns(),
-                self.secrets(),
-                Section("Settings", sentences=[f"{', '.join(told)}."]),
-                Section("What this report leaves out", sentences=_LEFT_OUT),
-            ),
-            record={
-                "version": __version__,
-                "fitted": {"date": certificate.date, "version": certificate.version},
-                "promise": certificate.promise(),
-                "settings": self.settings,
-                "sensitive": list(map(str, rules.sensitive)),
-                "released": [str(name) for name in self.released],
-                "passed": list(map(str, rules.passed)),
-            },
-        )
+        front = [
+            self.budget(),
+            Section("What the guarantee takes for granted", sentences=self.granted()),
+        ]
+        rest = [
+            Section("What is not guaranteed", sentences=left_out),
+            self.columns(),
+            self.secrets(),
+            Section("Settings", sentences=[f"{', '.join(told)}."]),
+            Section("What this report leaves out", sentences=_LEFT_OUT),
+            self.about(name, by),
+        ]
+        headline = f"Report{_of(name)}, for recipients: the guarantee holds"
+        record = {
+            "version": __version__,
+            "fitted": {"date": certificate.date, "version": certificate.version},
+            "promise": certificate.promise(),
+            "settings": self.settings,
+            "sensitive": list(map(str, rules.sensitive)),
+            "released": [str(name) for name in self.released],
+            "passed": list(map(str, rules.passed)),
+        }
+        page = Page(headline, self.guarantee(), [*front, *rest])
+        return Report("external", True, page, len(front), record, name, by, date=utc_now())
+
+    def about(self, name: str, by: str, **more: str) -> Section:
+        """Return when and by what it was made."""
+        told = {
+            "data set": shown(name) if name else "not named",
+            "report made": utc_now(),
+            "by": shown(by) if by else "not told",
+            "fitted": self.certificate.date,
+            "version": f"sklearn_puffer {self.certificate.version}",
+            **more,
+        }
+        return Section("About this report", cells=[[*told], [*told.values()]])
 
     def _check(self) -> None:
         if not self.certificate.holds:
@@ -446,41 +433,52 @@ class _Rows(_Settings):
     plan: Plan | None
     ledger: Ledger | PersonLedger | None
 
-    def report(self) -> Report:
+    def report(self, name: str, by: str) -> Report:
         """Return the report to sign."""
         self._check_alike()
-        certificate, order = self.certificate, self._of_order()
+        certificate, audit = self.certificate, self.audit
         params = {**self.noiser.get_params(deep=False), **self.settings}
         params.pop("fitted", None)  # of a release that was read: all of it
         settings = ", ".join(f"{key}={quoted(value)[:200]}" for key, value in params.items())
-        found = [] if self.audit is None else [self.audit._page().headline]
-        calm = self.audit is not None and self.audit.caught and not self.audit.findings
+        found = [] if audit is None else [audit._page().headline]
+        calm = audit is not None and audit.caught and not audit.findings
         said, promises = certificate._lines(), certificate._promises()
-        use, verdict = self._of_use(), self._verdict()
+        front = [self._figures(), *self._conditions()]
+        size = {
+            "rows": str(certificate.n_rows),
+            "columns of the table": str(certificate.n_columns or ""),
+            "fingerprint": certificate.fingerprint,
+        }
+        rest = [
+            SIGNATURE,
+            self.columns(),
+            Section("The certificate", sentences=[e for e in said if e not in promises]),
+            *certificate._sections(),
+            *_page_of("Audit", audit, "the release was not attacked"),
+            *_page_of("Plan", self.plan, "no other settings were tried"),
+            *_page_of("Ledger", self.ledger, "no release is counted here"),
+            Section("What is not guaranteed", sentences=not_promised(self.noiser)),
+            Section("Settings", sentences=[f"{settings}."]),
+            self.about(name, by, **size),
+        ]
+        verdict = self._verdict()
+        lines = [*found, *self._of_order(), *self.guarantee(), *self._of_use(), OF_RAW_ROWS]
         return Report(
             kind="internal",
             holds=certificate.holds,
-            verdict="; ".join(verdict),
-            lines=(*found, *order, *self.guarantee(), *use, OF_RAW_ROWS),
-            front=(self._figures(), *self._conditions()),
-            sections=(
-                self.columns(),
-                Section("The certificate", sentences=[e for e in said if e not in promises]),
-                *certificate._sections(),
-                *_page_of("Audit", self.audit, "the release was not attacked"),
-                *_page_of("Plan", self.plan, "no other settings were tried"),
-                *_page_of("Ledger", self.ledger, "no release is counted here"),
-                Section("What is not guaranteed", sentences=not_promised(self.noiser)),
-                Section("Settings", sentences=[f"{settings}."]),
-            ),
-            alarms=() if calm else (_FIGURE,),
-            sound=certificate.holds and len(verdict) == 1,
+            page=Page(f"Report{_of(name)}: {'; '.join(verdict)}", lines, [*front, *rest]),
+            n_front=len(front),
             record={
                 "version": __version__,
                 "certificate": certificate.to_dict(),
-                "audit": None if self.audit is None else self.audit.to_dict(),
+                "audit": None if audit is None else audit.to_dict(),
                 "plan": None if self.plan is None else self.plan.to_dict(),
             },
+            name=name,
+            by=by,
+            alarm="" if calm else _FIGURE,
+            sound=certificate.holds and len(verdict) == 1,
+            date=utc_now(),
         )
 
     def _check_alike(self) -> None:
@@ -523,19 +521,9 @@ class _Rows(_Settings):
         return [said for said, true in applies.items() if true]
 
     def _of_use(self) -> list[str]:
-        """Return where rows keep no more than constants would: in the mean, or in columns."""
-        utility = self.certificate.utility
-        worse = [column.name for column in utility if column.worse]
-        change, constant = (_mean(utility, name) for name in ("change_sd", "constant_sd"))
-        if utility and (len(worse) == len(utility) or constant < change < math.inf):
-            return [
-                "A ROW KEEPS NO MORE THAN CONSTANTS WOULD: its values change by "
-                f"{change:.2f} standard deviations on average, by {constant:.2f} with a constant "
-                "in each place."
-            ]
-        names = listed(worse, 5)
-        told = f"Single values of {names} keep no more than a constant in their place would."
-        return [told] if worse else []
+        """Return where values keep no more than constants would."""
+        worse = any(column.worse for column in self.certificate.utility)
+        return self.certificate._what_changes() if worse else []
 
     def _conditions(self) -> list[Section]:
         """Return what the guarantee takes for granted, and what it leaves open, a line each."""
@@ -612,7 +600,7 @@ class _Rows(_Settings):
             return "none tried", "an audit (audit=) measures it"
         if not (audit._sees() or audit.findings):
             return "none could be found", "by attackers as weak, or rows as few; audit more rows"
-        allowed = f"{audit._limit(attack)} allowed"
+        allowed = f"{times(attack.allowed)} allowed"
         if not self.bounds_odds:
             allowed = f"allowed: {self.certificate.notion.budget_name()}"
         beside = f"{attack.view}: shift of odds ({ends(attack)}, the 95 % interval); {allowed}"
@@ -625,6 +613,10 @@ class _Rows(_Settings):
                 beside = f"{shown(figure.column)}; learnt from true rows: {figure.before:.3f}"
                 return f"{figure.after:.3f} {figure.what.split()[0]}", beside
         return "not measured", "an audit with task= measures one"
+
+
+def _of(name: str) -> str:
+    return f" of {shown(name)}" if name else ""
 
 
 def _mean(utility: Sequence[Any], name: str) -> float:

@@ -102,8 +102,9 @@ class ExchangeFacts:
             "An insider who finds the own row with somebody, and goes by nothing else (not even by "
             "the row he holds himself), shifts the odds about the holder at most "
             f"{times(self.insiders)}{_OF_DISTANCE if self.distances else ''}. Those whose secret "
-            f"just one of the other {who} of their stratum has learn that it is not this one; they "
-            f"are {self.rare:.2g} of the {who}. (Proven: {short_number(self.insider_loss or 0.0)}.)"
+            f"just one of the other {who} of their stratum has learn that it is not this one: a "
+            f"share of {self.rare:.2g} of the {who}. (Proven: "
+            f"{short_number(self.insider_loss or 0.0)}.)"
         )
 
     def not_covered(self) -> list[str]:

@@ -244,14 +244,9 @@ def _fit(parser: argparse.ArgumentParser) -> None:
     text = "save the estimator, too (joblib); it holds distributions: keep it where the table is"
     parser.add_argument("--noiser", metavar="FILE", help=text)
     text = "noise (the default), typical-rows or swap"
-    parser.add_argument("--mechanism", type=_mechanism, choices=list(MECHANISMS), help=text)
+    parser.add_argument("--mechanism", choices=list(MECHANISMS), help=text)
     _shared(parser)
     parser.add_argument("--force", action="store_true", help="replace files that are there")
-
-
-def _mechanism(text: str) -> str:
-    """Return the name of a mechanism; earlier versions called typical rows microaggregation."""
-    return {"microaggregation": "typical-rows"}.get(text, text)
 
 
 def _plan(parser: argparse.ArgumentParser) -> None:

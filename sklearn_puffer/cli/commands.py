@@ -10,7 +10,6 @@ import hashlib
 import io
 import json
 import os
-import re
 import shlex
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,7 +49,6 @@ from sklearn_puffer.cli.settings import (
 )
 
 _FEW_COLUMNS = 5
-_PAGES = (".txt", ".html", ".md", ".json")
 _NOISE_BY_DEFAULT = (
     "noise is fitted, as no --mechanism is given; a table of many columns mostly keeps more with "
     "--mechanism typical-rows, and puffer plan measures both."
@@ -106,8 +104,7 @@ def _learn(noiser: TableRelease, file: TableFile) -> None:
     An engine that cannot fit raises errors of its own; then the fit is in memory, whose errors name
     the file.
     """
-    types = file.found_types()
-    rows = file.lazy(types)
+    types, rows = file.found_types(), file.lazy
     if rows is not None:
         try:
             noiser.fit(rows)
@@ -197,7 +194,7 @@ def check_out(args: Any) -> None:
     """Refuse a page that cannot be written, or needs an extra, before any work."""
     names = ("ARTIFACT", "TABLE", "--settings", "--audit", "--plan")
     read = {name: getattr(args, name.strip("-").lower(), None) for name in names}
-    _check_new("--out", args.out, _PAGES, read, args)
+    _check_new("--out", args.out, tuple(WAYS), read, args)
     if args.out is not None and Path(args.out).suffix.lower() == ".html":
         templates()
 
@@ -289,14 +286,6 @@ def audit(args: Any) -> int:
     result = sklearn_puffer.audit(noiser, rows, verbose=not args.quiet, **how)
     show(result, args)
     return NO_PROMISE if result.findings else FINE
-
-
-def _two_parts(text: str, option: str, syntax: str, example: str) -> tuple[str, str]:
-    """Return the parts before and after the equals sign."""
-    name, _, value = text.rpartition("=") if option == "--type" else text.partition("=")
-    if not (name and value):
-        raise ValueError(f"{option} {text!r} is not {syntax}; write it as {example}.")
-    return name, value
 
 
 def create_ledger(args: Any) -> None:
@@ -403,8 +392,12 @@ def layout_of(section: Mapping[str, Any], args: Any) -> CsvLayout:
         raise TypeError(f"missing_values must be a list of strings, got {missing!r}.")
     if args.missing_values:
         missing = ["", *args.missing_values]
-    types = args.types or []
-    typed = dict(_two_parts(text, "--type", "COLUMN=TYPE", "zip=string") for text in types)
+    typed = {}
+    for text in args.types or []:
+        name, _, kind = text.rpartition("=")
+        if not (name and kind):
+            raise ValueError(f"--type {text!r} is not COLUMN=TYPE; write it as zip=string.")
+        typed[name] = kind
     known = CsvLayout(types=settings.get("types", {})).types
     return CsvLayout(settings.get("separator"), tuple(missing), {**known, **typed})
 
@@ -541,7 +534,7 @@ def _batches(
 def _counted(
     noiser: TableRelease, stream: TableStream, how: dict[str, Any], keying: Any
 ) -> Iterator[Any]:
-    """Yield released tables, each when all of its persons are recorded."""
+    """Return released tables, each drawn when all of its persons are recorded."""
     if keying["row_id"] is None or keying["key"] is None:
         raise ValueError(
             "persons counts what each has spent by ids and a key; give --row-id, and --key-file or "
@@ -551,23 +544,8 @@ def _counted(
     exhausted = "withhold" if how.get("withhold") else "raise"
     more = {**drawn, "exhausted": exhausted, "note": how.get("note", "")}
     ledger = PersonLedger.open(how["persons"], noiser, key=keying["key"])
-    return _released_tables(ledger, noiser, rows_of_stream(noiser, stream, drawn["row_id"]), more)
-
-
-def _released_tables(
-    ledger: PersonLedger, noiser: TableRelease, tables: Iterator[Any], more: Any
-) -> Iterator[Any]:
-    messages: list[str] = []
-    for table in tables:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            released = ledger.transform(noiser, table, **more)
-        messages += [str(warning.message) for warning in caught]
-        yield released
-    # warnings of parts of the file: one of those that differ in names and numbers alone
-    kinds = {re.sub(r"'.*?'|[\d.,%]+", "", text): text for text in reversed(messages)}
-    for text in reversed(kinds.values()):
-        warnings.warn(text, PufferfishWarning, stacklevel=2)
+    tables = rows_of_stream(noiser, stream, drawn["row_id"])
+    return (ledger.transform(noiser, table, **more) for table in tables)
 
 
 def _write(writer: TableWriter, rows: Iterator[Any], file: TableFile) -> int:

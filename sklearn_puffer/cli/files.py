@@ -95,29 +95,11 @@ class TableFile:
         schema = self._whole.schema(list(plain.items()))
         return TableStream(schema, True, lambda names: self._csv({n: plain[n] for n in names}))
 
-    def lazy(self, types: Mapping[str, str]) -> Any:
-        """Return the rows as `fit` takes them without reading them into memory.
-
-        A Parquet file is a path, which polars reads. Without polars, and for CSV, it is a pyarrow
-        Dataset, which DuckDB reads. It is None without a library that reads it, and for categories
-        in DuckDB, since parts of a file may list different ones.
-        """
-        if self.kind == "parquet" and find_spec("polars") is not None:
-            return self.path.absolute()
-        schema = self.stream(types).schema
-        listed_types = any(map(self._whole.types.is_dictionary, schema.types))
-        if listed_types or find_spec("duckdb") is None:
-            return None
-        return self._dataset(schema)
-
-    def _dataset(self, schema: Any) -> Any:
-        datasets = import_module("pyarrow.dataset")
-        file_format = "parquet"
-        if self.kind == "csv":
-            read, parse, convert = self._options(dict(zip(schema.names, schema.types, strict=True)))
-            convert.include_columns = []  # which each query says anew
-            file_format = datasets.CsvFileFormat(parse, convert_options=convert, read_options=read)
-        return datasets.dataset(str(self.path.absolute()), schema, file_format)
+    @property
+    def lazy(self) -> Path | None:
+        """The path of a Parquet file, which polars fits without its rows in memory; else None."""
+        known = self.kind == "parquet" and find_spec("polars") is not None
+        return self.path.absolute() if known else None
 
     def found_types(self) -> dict[str, str]:
         """Return the type of each column of a CSV file: one that all its values have.
@@ -194,11 +176,7 @@ class TableFile:
             yield batch
 
     def _reader(self, file: BinaryIO, types: Mapping[str, Any]) -> Any:
-        read, parse, convert = self._options(types)
-        return import_module("pyarrow.csv").open_csv(file, read, parse, convert)
-
-    def _options(self, types: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-        """Return how a CSV file is read into columns of these types, and parsed, and converted."""
+        """Return what reads a CSV file into columns of these types."""
         csv = import_module("pyarrow.csv")
         convert = csv.ConvertOptions(
             column_types=dict(types),
@@ -209,7 +187,7 @@ class TableFile:
         )
         parse = csv.ParseOptions(delimiter=self._separator, newlines_in_values=True)
         read = csv.ReadOptions(use_threads=False, block_size=1 << 22)
-        return read, parse, convert
+        return csv.open_csv(file, read, parse, convert)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
