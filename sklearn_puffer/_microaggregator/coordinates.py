@@ -30,7 +30,6 @@ from sklearn_puffer._base import Array, BoolArray, FloatArray, IntArray, check_p
 from sklearn_puffer._numerics import sum_by_halves
 from sklearn_puffer._tables import (
     LARGEST_DIGEST,
-    UNITS,
     AnyTable,
     Kind,
     Name,
@@ -197,11 +196,6 @@ class NumberAxis:
         """The coordinate of an indicator that is set."""
         return 0.5
 
-    def is_sound(self) -> bool:
-        """Return whether the fields fit each other, for an axis read from a file."""
-        timed = self.unit is None or (self.unit in UNITS and self.kind == "integer")
-        return self.kind in ("float", "integer") and min(self.scale, self.factor) > 0.0 and timed
-
     def read(self, table: AnyTable) -> Values:
         """Return the column of a table."""
         return values_of(table, self)
@@ -268,12 +262,6 @@ class LevelAxis:
     def indicator(self) -> float:
         """The coordinate of an indicator that is set."""
         return 0.5 * self.factor
-
-    def is_sound(self) -> bool:
-        """Return whether the fields fit each other, for an axis read from a file."""
-        every = {*self.levels, *self.rarer}
-        distinct = len(every) == len(self.levels) + len(self.rarer)
-        return self.kind in ("category", "boolean") and self.factor > 0.0 and distinct
 
     def read(self, table: AnyTable) -> Values:
         """Return the column of a table."""
@@ -443,14 +431,6 @@ class Coordinates:
         """The power of two that coordinates are multiples of."""
         largest = max(axis.factor for axis in self.axes)
         return math.ldexp(1.0, math.frexp(max(largest, 1.0))[1] - 1 - _STEP_BITS)
-
-    def has_matching_scores(self) -> bool:
-        """Return whether each score has one slope for each coordinate."""
-        width = len(self.number_axes) + sum(axis.n_indicators for axis in self.indicator_axes)
-        return self.scores is None or (
-            len(self.scores.slopes) == len(self.scores) > 0
-            and all(len(slopes) == width for slopes in self.scores.slopes)
-        )
 
     def read(self, table: AnyTable) -> Rows:
         """Return the rows of a table, to be encoded.
