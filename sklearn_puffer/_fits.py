@@ -510,12 +510,9 @@ def _auc(scores: FloatArray, observed: Observed, secret: int) -> tuple[float, fl
 
     And the largest standard error that it can have (van Dantzig 1951).
     """
-    levels, level = np.unique(scores, return_inverse=True)
+    from sklearn.metrics import roc_auc_score  # heavy, and few have classifiers as priors
+
     weights, mine = observed.weights, observed.codes == secret
-    ours, others = np.zeros((2, len(levels)), dtype=np.int64)
-    np.add.at(ours, level[mine], weights[mine])
-    np.add.at(others, level[~mine], weights[~mine])
-    below = np.cumsum(others) - others
-    n_ours, n_others = float(ours.sum()), float(others.sum())
-    auc = float(np.dot(ours.astype(float), below + 0.5 * others)) / (n_ours * n_others)
-    return auc, math.sqrt(max(auc * (1.0 - auc), 0.0) / min(n_ours, n_others))
+    auc = float(roc_auc_score(mine, scores, sample_weight=weights))
+    fewest = min(int(weights[mine].sum()), int(weights[~mine].sum()))
+    return auc, math.sqrt(max(auc * (1.0 - auc), 0.0) / fewest)

@@ -768,11 +768,7 @@ def test_a_dummy_never_passes_in_silence_boosted():
     assert facts.boosted_log_loss < facts.log_loss
     assert "WARNING" in noiser.certificate_.details()
     [x] = [each for each in noiser.certificate_.counted if each.columns == ("x",)]
-    a, b = (table.x[table.s == s].value_counts(normalize=True) for s in "ab")
-    excess = [p.sub(math.e * q, fill_value=0.0).clip(lower=0.0).sum() for p, q in ((a, b), (b, a))]
     assert x.loss == math.inf
-    assert x.beyond == pytest.approx(max(excess), abs=1e-6)
-    assert f"but for {x.beyond:.3g}" in noiser.certificate_.details()
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Columns of very many numbers: what an engine refuses of them, and what is computed of runs."""
+"""Columns of very many numbers: what an engine refuses of them."""
 
 import duckdb
 import numpy as np
@@ -7,7 +7,6 @@ import pytest
 from engine_cases import duckdb_relation, outcome, polars_lazy
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._codes import selection
 from sklearn_puffer._engines import lazy_table
 
 N = 1500
@@ -31,37 +30,7 @@ def lazy(request):
     return request.param
 
 
-def runs_of(values, counts, edges, whole, monkeypatch):
-    monkeypatch.setattr(selection, "_MOST_RUNS", 100)
-    return selection._in_runs(values, counts, edges, whole=whole)
-
-
-@pytest.mark.parametrize("name", ["normal", "whole"])
-def test_runs_lie_within_bins_and_count_all_rows(name, monkeypatch):
-    values, counts = np.unique(FRAME[name].to_numpy(dtype=float), return_counts=True)
-    edges = values[[7, 8, len(values) // 2]]
-    middles, held = runs_of(values, counts, edges, name == "whole", monkeypatch)
-    assert len(middles) < 2 * 100
-    assert (np.diff(middles) > 0).all()
-    assert held.sum() == N
-    for edge in edges:
-        assert held[middles <= edge].sum() == counts[values <= edge].sum()
-    if name == "whole":
-        assert (middles % 1 == 0).all()
-    widest = np.diff(values[:: len(values) // 100]).max()
-    stood_for = middles[np.repeat(np.arange(len(held)), held)]
-    assert np.abs(stood_for - np.sort(FRAME[name])).max() <= widest
-
-
-def test_fewer_values_are_no_runs(monkeypatch):
-    values, counts = np.arange(399.0), np.ones(399, dtype=np.int64)
-    found = runs_of(values, counts, values[:1], True, monkeypatch)
-    assert found[0] is values
-    assert found[1] is counts
-
-
-def test_a_fit_on_an_engine_has_the_runs_of_one_in_memory(lazy, monkeypatch):
-    monkeypatch.setattr(selection, "_MOST_RUNS", 100)
+def test_a_fit_on_an_engine_is_that_of_one_in_memory(lazy):
     options = {"sensitive": "s", "public": ["normal", "whole", "ties"], "n_bins": 4}
     options["dependence"] = "independent"
     assert outcome(lazy(FRAME), **options) == outcome(FRAME, **options)

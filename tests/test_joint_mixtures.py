@@ -15,7 +15,6 @@ from own_noise import Logistic
 from scipy.integrate import quad
 
 from sklearn_puffer import PufferfishNoiser, PufferfishWarning
-from sklearn_puffer._losses import corner_losses
 from sklearn_puffer._strategies.row_bounds import (
     ComponentPairs,
     _beyond_the_common,
@@ -239,16 +238,6 @@ def test_the_move_between_two_distributions_is_the_best_coupling_and_one_at_all(
     assert found >= bures
 
 
-def test_corners_are_lower_ends_and_those_that_an_oracle_finds():
-    rng = np.random.default_rng(9)
-    for _ in range(20):
-        p, q = random_pair(rng, 3)
-        found = corner_losses(p, q, Laplace((1.0, 2.0, 0.5)))
-        oracle = [corner_loss(*pair, Laplace((1.0, 2.0, 0.5))) for pair in ((p, q), (q, p))]
-        assert found == pytest.approx(np.maximum(oracle, 0.0), rel=1e-9, abs=1e-9)
-        assert (found <= np.maximum(oracle, 0.0)).all()
-
-
 @pytest.mark.parametrize("notion", NOTIONS)
 def test_matrices_near_singular_and_many_columns_give_finite_bounds(notion):
     near = np.array([[1.0, 1.0 - 1e-14], [1.0 - 1e-14, 1.0]])
@@ -285,7 +274,6 @@ def assert_released(prior, noise, asked):
     assert noiser.certificate_.holds
     assert noiser.transform(table()).shape == (600, 2)
     if noise != "gaussian" or prior != "gaussian":
-        assert 0.0 <= noiser.certificate_.least <= 1.0
         assert "by a theorem" in noiser.certificate_.details()
 
 
@@ -326,13 +314,9 @@ def test_gaussian_noise_without_a_delta_is_refused_with_the_reason(prior):
         noiser.fit(table())
 
 
-def test_the_interval_of_the_smallest_scale_is_narrow_where_the_loss_is_exact():
-    assert fitted(table(4), 1.0, prior="gaussian").certificate_.least > 0.9
-
-
 def test_a_fit_says_in_a_warning_that_its_bound_is_a_theorem():
     noiser = PufferfishNoiser(1.0, sensitive="sex", prior="gaussian")
-    with pytest.warns(PufferfishWarning, match=r"best theorem.*lies between.*prior='empirical'"):
+    with pytest.warns(PufferfishWarning, match=r"best theorem, which may.*prior='empirical'"):
         noiser.fit(table(4))
 
 

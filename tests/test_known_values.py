@@ -293,7 +293,7 @@ def test_what_only_one_secret_has_is_a_delta_whatever_the_noise():
     told = loss_of(*distributions, delta=0.02, epsilon=2.0)
     assert gone < told <= noiser.certificate_.loss * (1 + 1e-9)
     for promise in ({}, {"alpha": 3.0}):
-        with pytest.raises(ValueError, match=r"already tells inf .* \(most at one=7\)"):
+        with pytest.raises(ValueError, match=r"already tells inf .*allow a delta"):
             fitted(2.0, table, known="one", **promise)
 
 
@@ -342,7 +342,7 @@ def test_of_a_binned_column_the_representative_is_what_may_be_known():
     assert released.dtype == table["age"].dtype
     assert (released.groupby(released).transform("size") > 50).all()
     assert (released.to_numpy()[table["age"] == 0] == released.min()).all()
-    assert any("representative of the bin" in s for s in noiser.certificate_.assumptions)
+    assert any("representative of their bin" in s for s in noiser.certificate_.assumptions)
     assert not any("plus noise" in s for s in noiser.certificate_.assumptions)
     told, given = losses(noiser, [["age"]], table=table.assign(age=released.to_numpy()))
     assert max(told, given) <= 2.0
@@ -626,13 +626,10 @@ def test_a_column_that_tells_too_much_by_itself_is_refused_by_name():
     table = pd.DataFrame({"ill": [0] * 9 + [1] * 9, "one": [0] * 8 + [1] + [0] * 3 + [1] * 6})
     table["two"] = [0, 1] * 9
     message = r"known='one' leaves 'one' unchanged, and by itself that already tells 1.79 \(nats\) "
-    message += r"about 'ill' \(most at one=1\), more than epsilon = 1 allows; leave it out of "
+    message += r"about 'ill', more than epsilon = 1 allows; leave columns out of "
     with pytest.raises(ValueError, match=message + r".*n_bins, categories.*larger epsilon"):
         fitted(1.0, table, known="one")
     assert fitted(1.8, table, known="one").certificate_.holds
-    named = table.assign(one=table["one"].map({0: "no", 1: "yes"}))
-    with pytest.raises(ValueError, match="most at one='yes'"):
-        fitted(1.0, named, known=["two", "one"])
 
 
 def test_columns_that_tell_too_much_together_are_refused_together():

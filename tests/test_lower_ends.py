@@ -5,11 +5,10 @@ import pandas as pd
 import pytest
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._noiser.scales import _far_apart
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.noise import Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish
-from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
+from sklearn_puffer.priors import GaussianMixture
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_puffer.PufferfishWarning")
 
@@ -51,35 +50,8 @@ def test_the_loss_of_mixtures_is_at_least_that_of_the_column_that_tells_most(tel
     ways = [privacy_loss(*pair, scale, notion).lower for pair in ((p, q), (q, p))]
     table = noiser.certificate_.table
     assert (table["lower"] <= table["upper"]).all()
-    if noise == "gaussian":
-        assert table["lower"].max() == pytest.approx(max(ways), rel=1e-7)
-        assert 0.9e-2 < max(ways) < 1e-2
-    else:
-        assert table["lower"].max() >= max(ways) * (1.0 - 1e-9)
-        assert table["lower"].max() == pytest.approx(1.0, abs=1e-6)  # far out in a corner
-
-
-@pytest.mark.parametrize("n_pairs", [64, 65, 90])
-@pytest.mark.parametrize("mixed", [False, True])
-def test_of_many_pairs_those_with_the_most_distant_means_are_looked_at(n_pairs, mixed):
-    rng = np.random.default_rng(n_pairs)
-    apart = rng.permutation(n_pairs) / n_pairs
-    rows = np.array([[0.0, 0.0], [1.0, 100.0]])
-    pairs = []
-    for share in apart:
-        if mixed:
-            one, other = (
-                GaussianMixture([0.5, 0.5], rows * [1.0, 0.5] + shift, [np.eye(2)] * 2)
-                for shift in (0.0, [share, 70.0 * share])
-            )
-        else:
-            one, other = (Discrete(rows, [1.0 - 0.9 * x, 0.9 * x]) for x in (0.0, share))
-        pairs.append((one, other))
-    found = _far_apart([PriorPair(*pair) for pair in pairs]).tolist()
-    if n_pairs <= 64:
-        assert found == [*range(n_pairs)]
-    else:
-        assert found == np.argsort(-apart).tolist()[:16]
+    assert table["lower"].max() == pytest.approx(max(ways), rel=1e-7)
+    assert 0.5 * notion.budget < max(ways) <= notion.budget
 
 
 def test_numbers_that_a_continuous_column_does_not_take_are_named_in_all_columns_at_once():

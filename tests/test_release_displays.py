@@ -84,13 +84,15 @@ def test_names_stay_or_are_drawn_anew_and_the_part_that_stays_is_known():
 )
 def test_what_is_expected_is_the_mean_of_what_is_released(column, bins, output):
     noiser = fitted(column, epsilon=0.3, output=output, n_bins=bins)
-    released = noiser.transform(TABLE)
+    released = noiser.transform(TABLE)[column]
     expected = ReleaseDisplay.from_noiser(noiser, TABLE, n_bins=8)
-    found = ReleaseDisplay.from_noiser(noiser, TABLE, released=released, n_bins=8)
-    assert (expected.expected, found.expected, found.stayed) == (True, False, None)
+    if expected.edges is None:
+        names = range(3) if pd.api.types.is_float_dtype(released) else expected.labels
+        found = released.value_counts(normalize=True).reindex(names, fill_value=0.0)
+    else:
+        found = np.histogram(released.astype(float), expected.edges)[0] / N
     assert expected.after.sum() + expected.beyond == pytest.approx(1.0)
-    assert found.after.sum() + found.beyond == pytest.approx(1.0)
-    np.testing.assert_allclose(found.after, expected.after, atol=5 * 0.5 / math.sqrt(N))
+    np.testing.assert_allclose(found, expected.after, atol=5 * 0.5 / math.sqrt(N))
     expected.plot(ax=axes()).figure_.canvas.draw()
 
 
@@ -160,13 +162,6 @@ def test_wrong_arguments_are_refused_by_name():
     noiser = fitted(None, public=["cars", "debt"], dependence="independent")
     with pytest.raises(ValueError, match="column must be one of 'cars', 'debt', got None"):
         ReleaseDisplay.from_noiser(noiser, TABLE)
-    with pytest.raises(ValueError, match="released lacks column 'cars'; it has 'loan'"):
-        ReleaseDisplay.from_noiser(noiser, TABLE, column="cars", released=TABLE[["loan"]])
-    with pytest.raises(TypeError, match="released must be the DataFrame"):
-        ReleaseDisplay.from_noiser(noiser, TABLE, column="cars", released=[1])
-    swapped = TABLE[["home"]].rename(columns={"home": "cars"})
-    with pytest.raises(TypeError, match="holds names"):
-        ReleaseDisplay.from_noiser(noiser, TABLE, column="cars", released=swapped)
     with pytest.raises(ValueError, match="n_bins"):
         ReleaseDisplay.from_noiser(noiser, TABLE, column="cars", n_bins=0)
     with pytest.raises(TypeError, match="noiser must be a fitted PufferfishNoiser"):

@@ -1,20 +1,22 @@
-"""Groups of values before and after a release, and the shares of what was released."""
+"""Groups of values before and after a release, and their shares."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._noiser.utility import (
-    ValueGroups,
-    _edges,
-    column_moves,
-    groups_of,
-    release_of,
-    released_shares,
-)
+from sklearn_puffer._codes import Column
+from sklearn_puffer._noiser import ColumnRelease, column_moves
+from sklearn_puffer._noiser.utility import _edges, _labels
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_puffer.PufferfishWarning")
+
+
+def edges_of(low, high, whole, n_bins):
+    """Return the edges of a column of two numbers that is released without noise."""
+    kind, ends = "integer" if whole else "float", np.unique([low, high])
+    column = Column("x", kind, ends, np.ones(len(ends), dtype=bool))
+    return _edges(ColumnRelease(column, None, 0.0, "native"), ends, n_bins)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -22,7 +24,7 @@ def test_whole_numbers_are_in_groups_of_one_width_between_halves(seed):
     rng = np.random.default_rng(seed)
     low, high = np.sort(rng.uniform(-30, 30, 2)) if seed % 4 else np.repeat(rng.integers(9), 2)
     most = int(rng.integers(1, 20))
-    edges = _edges(float(low), float(high), True, most)
+    edges = edges_of(float(low), float(high), True, most)
     first, last = np.floor(low), np.ceil(high)
     [width] = {*np.diff(edges)}
     assert edges[0] == first - 0.5
@@ -33,23 +35,10 @@ def test_whole_numbers_are_in_groups_of_one_width_between_halves(seed):
 
 
 def test_fractions_are_in_equal_intervals_of_which_the_last_holds_the_largest():
-    edges = _edges(2.0, 5.0, False, 3)
+    edges = edges_of(2.0, 5.0, False, 3)
     assert edges[:3].tolist() == [2.0, 3.0, 4.0]
     assert edges[3] == np.nextafter(5.0, np.inf)
-    assert _edges(2.0, 2.0, False, 3).tolist() == [1.5, 2.5]
-
-
-def test_values_beyond_the_intervals_have_groups_of_their_own_after_the_release_alone():
-    groups = ValueGroups(edges=np.array([0.0, 1.0, 2.0, 3.0]))
-    values = np.array([-1.0, 0.0, 0.5, 2.9, 3.0, 9.0])
-    assert groups.after(values).tolist() == [0, 1, 1, 3, 4, 4]
-    assert groups.before(values).tolist() == [0, 0, 0, 2, 2, 2]
-    assert (groups.size, groups.n_released) == (3, 5)
-    names = ValueGroups(labels=["a", "b", None])
-    assert (
-        names.after(np.arange(3.0)).tolist() == names.before(np.arange(3.0)).tolist() == [0, 1, 2]
-    )
-    assert (names.size, names.n_released) == (3, 3)
+    assert edges_of(2.0, 2.0, False, 3).tolist() == [1.5, 2.5]
 
 
 RNG = np.random.default_rng(3)
@@ -76,11 +65,11 @@ def noiser():
 def test_moves_are_shares_of_the_rows_that_have_a_value(noiser, name):
     moves = column_moves(noiser, TABLE, name, 4)
     assert moves.name == name
-    assert moves.joint.sum() == pytest.approx(1.0)
-    assert (moves.joint >= 0.0).all()
+    assert (moves.labels is None) == (moves.stayed is None) == (name in ("age", "pay"))
+    assert moves.before.sum() == pytest.approx(1.0)
+    assert moves.after.sum() + moves.beyond == pytest.approx(1.0)
+    assert (moves.after >= (0.0 if moves.stayed is None else moves.stayed)).all()
     assert moves.left_out == pytest.approx(TABLE[name].isna().mean())
-    assert moves.joint.shape == (moves.groups.size, moves.groups.n_released)
-    assert (moves.groups.labels is None) == (name in ("age", "pay"))
     unseen = {"job": "nurse", "age": 99, "pay": 0.3, "vip": True}[name]
     new = TABLE.assign(**{name: TABLE[name].where(np.arange(300) > 29, unseen)})
     rest = column_moves(noiser, new, name, 4)
@@ -88,32 +77,12 @@ def test_moves_are_shares_of_the_rows_that_have_a_value(noiser, name):
     assert rest.left_out == pytest.approx((gone | new[name].isna().to_numpy()).mean())
 
 
-def test_released_values_are_counted_in_the_same_groups(noiser):
-    moves = column_moves(noiser, TABLE, "pay", 4)
-    out = np.array([moves.groups.edges[0] - 1, np.nan, np.inf, moves.groups.edges[0], 99.0])
-    shares = released_shares(noiser, moves, pd.DataFrame({"pay": out}))
-    assert shares[[0, 1, -1]].tolist() == [1 / 3] * 3
-    assert shares.sum() == pytest.approx(1.0)
-    gaps = pd.DataFrame({"pay": pd.array([None, float(moves.groups.edges[0])], dtype="Float64")})
-    assert released_shares(noiser, moves, gaps)[1] == 1.0
-    job = column_moves(noiser, TABLE, "job", 4)
-    words = pd.DataFrame({"job": ["clerk", "cook", "cook", "nurse"]})
-    assert released_shares(noiser, job, words).tolist() == [1 / 3, 2 / 3]
-    with pytest.raises(TypeError, match="released must be the DataFrame"):
-        released_shares(noiser, moves, out[:, None])
-    with pytest.raises(ValueError, match="released lacks column 'pay'; it has 'job'"):
-        released_shares(noiser, moves, words)
-    with pytest.raises(TypeError, match="'pay' of released holds names"):
-        released_shares(noiser, moves, words.rename(columns={"job": "pay"}))
-
-
 def test_one_released_column_is_shown_and_it_has_values(noiser):
-    assert release_of(noiser, "job").column.name == "job"
     alone = PufferfishNoiser(1.0, sensitive="ill", public="age").fit(TABLE)
-    assert release_of(alone, None).column.name == "age"
+    assert column_moves(alone, TABLE, None, 4).name == "age"
     for name in (None, "ill"):
         with pytest.raises(ValueError, match="column must be one of 'age', 'pay'"):
-            release_of(noiser, name)
+            column_moves(noiser, TABLE, name, 4)
     with pytest.raises(ValueError, match="'pay' has no value in these rows"):
         column_moves(noiser, TABLE.assign(pay=np.nan), "pay", 4)
     with pytest.raises(TypeError, match="must be a fitted PufferfishNoiser, got 'a noiser'"):
@@ -123,14 +92,13 @@ def test_one_released_column_is_shown_and_it_has_values(noiser):
 def test_booleans_and_names_are_groups_of_themselves_and_numbers_reach_as_far_as_their_noise(
     noiser,
 ):
-    assert groups_of(release_of(noiser, "vip"), np.array([0.0, 1.0]), 4).labels == [False, True]
-    assert groups_of(release_of(noiser, "job"), np.array([0.0]), 4).labels == ["clerk", "cook"]
-    release = release_of(noiser, "age")
+    age, _, job, vip = noiser._fitted.mechanism.columns
+    assert (_labels(vip), _labels(job)) == ([False, True], ["clerk", "cook"])
     pad = 0.0
-    while float(release.noise.mass(pad, np.inf)) > 0.01:
+    while float(age.noise.mass(pad, np.inf)) > 0.01:
         pad += 0.01
-    edges = groups_of(release, np.array([-200.0, 200.0]), 10_000).edges
+    edges = _edges(age, np.array([-200.0, 200.0]), 10_000)
     assert -200 - 1.25 * pad - 1.5 <= edges[0] <= -200 - pad + 0.5
-    near = groups_of(release, np.array([0.0, 1.0]), 10_000).edges  # no further than their range
+    near = _edges(age, np.array([0.0, 1.0]), 10_000)  # no further than their range
     assert near[0] == -1.5
     assert near[-1] == 2.5

@@ -2,7 +2,6 @@
 
 import re
 import warnings
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,8 +14,8 @@ from sklearn_puffer import PufferfishNoiser, PufferfishSGDClassifier, Pufferfish
 from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._certificates.certificate_figures import ModelFacts
 from sklearn_puffer._noiser import remarks
-from sklearn_puffer._noiser.assumptions import Ways
 from sklearn_puffer._release.drift import ColumnDrift, Drift
+from sklearn_puffer._words import briefly
 from sklearn_puffer.fits import MixtureFit
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import GaussianMixture
@@ -138,8 +137,6 @@ def test_a_call_warns_in_short_sentences_one_of_a_kind(call):
     assert told
 
 
-READ = SimpleNamespace(rows=SimpleNamespace(total=LARGE), fewest_rows=LARGE)
-QUIET = Ways(unchanged=[LONG] * 9, quiet_bins=[LONG] * 9, binned=[], kept_bins=[])
 UTILITY = [
     SimpleNamespace(
         name=LONG, change_sd=1234.5678, constant_sd=0.123456, median_change=1.0, worse=True
@@ -161,8 +158,9 @@ DRIFT = Drift(
     columns=tuple(ColumnDrift(LONG, 0.5, 0.5, 0.123456, 0.0) for _ in range(9)),
 )
 SENTENCES = {
-    "quiet": lambda: QUIET.warnings(READ)[0],
-    "quiet bins": lambda: replace(QUIET, unchanged=[]).warnings(READ)[0],
+    "quiet": lambda: remarks.quiet_sentence(
+        briefly([LONG] * 9), "without it (bins as their median)", LARGE, LARGE
+    ),
     "useless": lambda: say.worthless_sentence(UTILITY),
     "useless alone": lambda: say.worthless_sentence(UTILITY[:1]),
     "fine": lambda: remarks.too_fine_sentence([(LONG, LARGE)] * 9, LARGE),
@@ -172,7 +170,7 @@ SENTENCES = {
     "wide": lambda: remarks.wide_sentence([LONG] * 99, 10**999, NOISE, 0),
     "seed": lambda: say.seed_sentence(2**64),
     "moved": lambda: say.moved_sentence({LONG + str(k): LARGE for k in range(9)}),
-    "theorem": lambda: remarks.theorem_sentence(0.1234, counted=False),
+    "theorem": lambda: remarks.theorem_sentence(counted=False),
     "rare secrets": lambda: remarks.decided_sentence([LONG] * 9, 0.95),
     "no set": lambda: remarks.no_set_sentence(
         "the prior is that of a classifier which was fitted elsewhere"

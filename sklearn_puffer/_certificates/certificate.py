@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from operator import attrgetter
@@ -74,9 +73,6 @@ class Proof:
     rule: Rule | None = None  # how releases of the same rows add up
     # where the certificate does not hold: the sound strategy and the scale it needs
     remedy: str | None = None
-    # where a theorem replaces the exact loss that was asked for: the smallest sufficient scale lies
-    # between ``least`` times theta and theta
-    least: float | None = None
 
 
 @dataclass(frozen=True)
@@ -180,7 +176,7 @@ class Certificate(FoldedDocument):
         Of ``guaranteed``: the budget in nats, what the guarantee adds to the probability of any
         event, the Renyi order or None, whose knowledge it is about, how many releases of the same
         rows it is for, and which rows count together.
-    loss, pairs, rule, remedy, least
+    loss, pairs, rule, remedy
         Of ``proof``.
     strategy, noise, dependence, output, columns
         Of ``method``.
@@ -234,7 +230,6 @@ loan by at most a factor of e^0.5 = 1.649.
     pairs = _of("proof.pairs", "Both directions of every secret pair.")
     rule = _of("proof.rule", "How releases of the same rows add up, for a ledger.")
     remedy = _of("proof.remedy", "What keeps the guarantee, where the certificate does not hold.")
-    least = _of("proof.least", "The part of the noise that may be needed, where it is not known.")
     strategy = _of("method.strategy", "How the scale was chosen.")
     noise = _of("method.noise", "The family of noise, or what stands in its place.")
     released_by = _of("method.noise", "What releases rows, in a word.")
@@ -470,7 +465,7 @@ loan by at most a factor of e^0.5 = 1.649.
             "loss": jsonable(self.loss),
             **{key: getattr(self, key) for key in facts},
             "over_set": None if over_set is None else plain_record(asdict(over_set)),
-            **{key: getattr(self, key) for key in ("remedy", "least")},
+            "remedy": self.remedy,
             "models": [plain_record(asdict(model)) for model in self.models],
             "counted": [plain_record(asdict(loss)) for loss in self.counted],
             "groups": None if self.groups is None else plain_record(asdict(self.groups)),
@@ -558,12 +553,8 @@ loan by at most a factor of e^0.5 = 1.649.
 
     def _by(self) -> str:
         """Return the words that a theorem replaces the exact loss, if one does."""
-        if self.least is None or not self.holds:
-            return ""
-        share = math.floor(100.0 * self.least)
-        if share == 0:
-            return " by a theorem (far less noise may do: how much is needed is not known)"
-        return f" by a theorem (between {share}% and 100% of this noise is needed)"
+        replaced = self.strategy == "exact" and any(p.source == "theorem" for p in self.pairs)
+        return " by a theorem (less noise may do)" if self.holds and replaced else ""
 
     def _beyond(self) -> str:
         """Return the end of the verdict, about the set of priors around the fitted one."""

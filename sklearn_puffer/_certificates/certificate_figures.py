@@ -441,22 +441,10 @@ class CountedLoss:
         The columns that the reader sees, whose distributions given each secret are counted.
     loss : float
         Proven upper end for the worst pair of secrets, in the unit of the budget.
-    beyond : float or None
-        Where a pure loss is above epsilon, the delta with which epsilon is kept nevertheless, if
-        it is quick to compute. (Counted distributions have values that occur with one secret only.)
     """
 
     columns: tuple[Name, ...]
     loss: float
-    beyond: float | None = None
-
-    @property
-    def words(self) -> str:
-        """The loss, with the delta at which epsilon is kept."""
-        loss = short_number(self.loss)
-        return (
-            loss if self.beyond is None else f"{loss} (epsilon is kept but for {self.beyond:.3g})"
-        )
 
 
 def model_lines(models: Sequence[ModelFacts], counted: Sequence[CountedLoss]) -> list[str]:
@@ -469,17 +457,13 @@ def model_lines(models: Sequence[ModelFacts], counted: Sequence[CountedLoss]) ->
     for size, what in ((1, "column"), (2, "pair of columns")):
         losses = [loss for loss in counted if len(loss.columns) == size]
         if losses:
-            worst = max(losses, key=_size)
-            names = ", ".join(shown(name) for name in worst.columns)
+            worst = max(losses, key=lambda each: each.loss)
+            names, loss = ", ".join(map(shown, worst.columns)), short_number(worst.loss)
             said.append(
                 f"To somebody who counted a single {what} and looks at that alone, the same "
-                f"release loses at most {worst.words}, the worst of {len(losses)}: {names}."
+                f"release loses at most {loss}, the worst of {len(losses)}: {names}."
             )
     return said
-
-
-def _size(counted: CountedLoss) -> tuple[float, float]:
-    return counted.loss, counted.beyond or 0.0
 
 
 def _cut(name: str) -> str:

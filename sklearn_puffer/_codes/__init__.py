@@ -13,10 +13,10 @@ from sklearn_puffer._codes.columns import (
 )
 from sklearn_puffer._codes.counting import CodeArray, Coded, CountedRows, count, distinct, tally
 from sklearn_puffer._codes.identifiers import (
+    WAY_OF_TEXT,
     check_no_identifier,
     hardly_repeats,
     identifier_kind,
-    way_of_text,
 )
 from sklearn_puffer._codes.intervals import bins_of, edges_of, in_intervals, in_intervals_of
 from sklearn_puffer._codes.secrets import NO_SECRETS, Coarse, SecretRule, distances_of, merges_of

@@ -154,8 +154,7 @@ class Column:
     free : bool
         Whether any number may be released, seen in `fit` or not: its priors are continuous.
     raw : tuple of ndarray, or None
-        In `fit`: the distinct numbers of a binned column, or the middles of runs of very many, and
-        their counts.
+        In `fit`: the distinct numbers of a binned column, and their counts.
     """
 
     name: Name

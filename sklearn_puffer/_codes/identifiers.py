@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 
 import numpy as np
 
@@ -50,7 +49,7 @@ def check_no_identifier(
     if what == "text":
         raise ValueError(
             f"column {name!r} looks like an identifier: {_how_many(values, weights)} are "
-            f"different; {way_of_text(values)}{stays}."
+            f"different; {WAY_OF_TEXT}{stays}."
         )
     if what == "number" and not named:
         raise ValueError(
@@ -64,35 +63,11 @@ def check_no_identifier(
         )
 
 
-_WRITTEN = {
-    "dates": re.compile(r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{4}"),
-    "mail addresses": re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+"),
-}
-_LOOKED_AT = 50
-
-
-_WAYS = {
-    "dates": "leave it out of X, or parse it with pd.to_datetime and name it in public=",
-    "mail addresses": "leave it out of X or of public=, as mail addresses say who somebody is",
-}
-
-
-def _written_as(values: Values) -> str:
-    """Return whether text is "dates" or "mail addresses", by its first levels, or an empty text.
-
-    >>> _written_as(Values("category", np.array([0]), levels=("2024-02-29", "2024-03-01")))
-    'dates'
-    """
-    texts = [level for level in (values.levels or ())[:_LOOKED_AT] if level]
-    for what, pattern in _WRITTEN.items():
-        if texts and all(isinstance(text, str) and pattern.fullmatch(text) for text in texts):
-            return what
-    return ""
-
-
-def way_of_text(values: Values) -> str:
-    """Return the way out for text that hardly repeats."""
-    return _WAYS.get(_written_as(values), "leave it out of X or of public=, or merge its values")
+WAY_OF_TEXT = (
+    "leave it out of X or of public=, merge its values, or parse dates (pd.to_datetime) and name "
+    "the column in public="
+)
+"""The way out for text that hardly repeats."""
 
 
 def identifier_kind(values: Values, weights: Array | None = None) -> str:

@@ -349,8 +349,6 @@ _LARGEST_NUMBER = 1e120
 _SMALLEST_SPAN = 1e-120
 LARGEST_SINGLE = 1e30
 """The largest number of a column that is released as float32."""
-# utility of a column with more than four times as many distinct values is computed from runs
-_MOST_RUNS, _LEAST_RUN = 1 << 20, 4
 
 
 def learn_column(
@@ -436,8 +434,8 @@ def check_span(name: Name, low: float, high: float) -> None:
 
 
 def _binned(column: Column, counts: Array, n_bins: int) -> Column:
-    atoms, whole = column.atoms, column.kind == "integer"
-    bins = quantile_bins(atoms, counts, n_bins, whole=whole)
+    atoms = column.atoms
+    bins = quantile_bins(atoms, counts, n_bins, whole=column.kind == "integer")
     return replace(
         column,
         atoms=bins.values,
@@ -445,21 +443,8 @@ def _binned(column: Column, counts: Array, n_bins: int) -> Column:
         edges=bins.edges,
         merged=bins.merged,
         spread=standard_deviation(atoms, counts),
-        raw=_in_runs(atoms, counts, bins.edges, whole=whole),
+        raw=(atoms, counts),
     )
-
-
-def _in_runs(
-    atoms: FloatArray, counts: Array, edges: FloatArray, *, whole: bool
-) -> tuple[FloatArray, Array]:
-    """Return values and their counts; if they are very many, the middles of runs within bins."""
-    length = len(atoms) // _MOST_RUNS
-    if length < _LEAST_RUN:
-        return atoms, counts
-    starts = np.union1d(np.arange(0, len(atoms), length), np.searchsorted(atoms, edges, "right"))
-    ends = atoms[np.append(starts[1:], len(atoms)) - 1]
-    middles = atoms[starts] / 2 + ends / 2
-    return np.floor(middles) if whole else middles, np.add.reduceat(counts, starts)
 
 
 def _level_column(name: Name, values: Values, missing: Missing, unknown: Unknown) -> Column:

@@ -1,10 +1,10 @@
 """Exact privacy losses of released columns and rows, as proven intervals."""
 
-from sklearn_puffer._losses.boxes import MOST_VALUES, coarse_lower
+from sklearn_puffer._losses.boxes import MOST_VALUES
 from sklearn_puffer._losses.composed import compose
 from sklearn_puffer._losses.convolution import PriorGrid, Wide, as_wide
 from sklearn_puffer._losses.divergences import Panels
-from sklearn_puffer._losses.gaussian_rows import corner_losses, row_interval
+from sklearn_puffer._losses.gaussian_rows import row_interval
 from sklearn_puffer._losses.joint_grids import (
     MAX_CELLS,
     all_computable,
@@ -17,7 +17,7 @@ from sklearn_puffer._losses.joint_grids import (
     plane_cells,
 )
 from sklearn_puffer._losses.loss_table import LossTable
-from sklearn_puffer._losses.pair_losses import bare_losses, bare_ratios
+from sklearn_puffer._losses.pair_losses import bare_losses
 from sklearn_puffer._losses.prototype_losses import MassBoxes, prototype_losses
 from sklearn_puffer._losses.swap_odds import (
     Exchange,

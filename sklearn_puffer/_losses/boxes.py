@@ -1,4 +1,4 @@
-r"""Released rows cut into boxes: both ends of the loss in two columns, the lower one in any number.
+r"""Released rows of two columns cut into boxes: both ends of their loss.
 
 The plane of two columns is cut around the atoms at first, then where most is unknown. The bounds
 hold for every noise and every notion. For discrete priors the density of a released row is a sum of
@@ -39,7 +39,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from math import inf, log
 from typing import NamedTuple
 
@@ -49,7 +48,7 @@ from sklearn_puffer._base import FloatArray
 from sklearn_puffer._losses.axis_noise import NOTHING, AxisNoise, column_over, has_kink
 from sklearn_puffer._losses.divergences import Panels, both_intervals, gaps, interval_of
 from sklearn_puffer._numerics import ULP
-from sklearn_puffer.noise import ROUNDING, Noise
+from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion, PowerMean
 from sklearn_puffer.priors import Discrete
 
@@ -482,84 +481,3 @@ def _highest(p: _Logs, q: _Logs, one: AxisNoise, two: AxisNoise) -> FloatArray:
         p.corner[1:, 1:] - up - across,
     )
     return np.asarray(np.maximum.reduce(corners) - q.centre)
-
-
-# Rounding, as in `_losses.boxes`: distances y - x are off by d = 2 u (|y| + |x|), which moves the
-# mass of a cell of width w by 4 d (1 / w + 2 |s|) of itself; sums of n non-negative terms are off
-# by n u. The bound itself is taken down by 1e-9 of it and 1e-11.
-
-MAX_COARSE = 4096
-"""Most cells that the space of released rows is cut into."""
-
-_MAX_ROWS = 2**15
-
-
-def coarse_lower(p: Discrete, q: Discrete, noise: Noise, notion: Notion) -> FloatArray:
-    """Return lower bounds on the losses p -> q and q -> p, shape (2,); 0 where there is no view.
-
-    Examples
-    --------
-    >>> from sklearn_puffer.noise import Laplace
-    >>> from sklearn_puffer.notions import Pufferfish
-    >>> one, two = (Discrete([[x, x, x]], [1.0]) for x in (0.0, 1.0))
-    >>> coarse_lower(one, two, Laplace(3.0), Pufferfish(1.0)).round(6).tolist()
-    [1.0, 1.0]
-    """
-    n_axes, n_rows = p.n_axes, max(len(p.rows), len(q.rows))
-    parts = int(MAX_COARSE ** (1.0 / n_axes) + 1e-9)
-    if parts < 2 or n_rows > _MAX_ROWS or notion.leaves_events_out:
-        return np.zeros(2)
-    noises = [noise.with_scale(float(scale)) for scale in noise.axis_scales(n_axes)]
-    edges = [_even_edges(p, q, axis, of_axis, parts) for axis, of_axis in enumerate(noises)]
-    (p_mass, p_off), (q_mass, q_off) = (_cell_masses(prior, noises, edges) for prior in (p, q))
-    unknown, lost = np.full(p_mass.size, inf), 8.0 * _LOST * (n_rows + 8)
-    panels = Panels(
-        *(np.maximum(p_mass * (1.0 - p_off) - lost, 0.0), p_mass * (1.0 + p_off) + lost),
-        *(np.maximum(q_mass * (1.0 - q_off) - lost, 0.0), q_mass * (1.0 + q_off) + lost),
-        -unknown,
-        unknown,
-    )
-    lower = both_intervals(panels, notion)[0]
-    return np.maximum(lower * (1.0 - 1e-9) - 1e-11 * (not notion.is_chance), 0.0)
-
-
-def _even_edges(p: Discrete, q: Discrete, axis: int, noise: Noise, parts: int) -> FloatArray:
-    """Return evenly spaced cuts of one axis, from a little before its atoms to a little behind."""
-    atoms = np.concatenate([prior.rows[prior.counts > 0, axis] for prior in (p, q)])
-    beyond = 2.5 * float(noise.axis_scales(1)[0])
-    if parts == 2:
-        inner = np.array([atoms.min() / 2.0 + atoms.max() / 2.0])
-    else:
-        inner = np.unique(np.linspace(atoms.min() - beyond, atoms.max() + beyond, parts - 1))
-    return np.concatenate([[-inf], inner, [inf]])
-
-
-def _cell_masses(
-    prior: Discrete, noises: list[Noise], edges: list[FloatArray]
-) -> tuple[FloatArray, float]:
-    """Return the masses of all cells, and their relative error."""
-    kept = prior.counts > 0
-    rows, weights = prior.rows[kept], prior.probabilities[kept]
-    columns, off = [], 4.0 * ULP * (len(rows) + 8)
-    for axis, (noise, cuts) in enumerate(zip(noises, edges, strict=True)):
-        x = rows[:, axis, None]
-        columns.append(noise.mass(cuts[:-1] - x, cuts[1:] - x))
-        off += _mass_error(float(np.abs(x).max()), float(np.ptp(x)), noise, cuts[1:-1])
-    half = (len(columns) + 1) // 2
-    left, right = (
-        reduce(_crossed, part) for part in (columns[:half], columns[half:] or [np.ones((1, 1))])
-    )
-    right = np.broadcast_to(right, (len(rows), right.shape[1]))
-    return ((left * weights[:, None]).T @ right).ravel(), off
-
-
-def _crossed(one: FloatArray, two: FloatArray) -> FloatArray:
-    """Return the products of each row's masses on two axes, for all pairs of cells."""
-    return np.asarray((one[:, :, None] * two[:, None, :]).reshape(len(one), -1))
-
-
-def _mass_error(size: float, span: float, noise: Noise, cuts: FloatArray) -> float:
-    moved = 2.0 * ULP * (size + float(np.abs(cuts).max()))
-    width = float(np.diff(cuts).min()) if len(cuts) > 1 else inf
-    steep = float(noise.steepest(0.0, 2.0 * (span + float(np.ptp(cuts)))))
-    return 2.0 * ROUNDING + 4.0 * moved * (1.0 / width + 2.0 * steep)

@@ -44,7 +44,6 @@ moved by w, and the hockey-stick divergence is that of the analytic Gaussian mec
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
 from math import exp, inf, log, log1p, pi, sqrt
 from typing import Any
 
@@ -54,7 +53,7 @@ from scipy.linalg import LinAlgError, eigh
 from scipy.optimize import minimize_scalar
 
 from sklearn_puffer._base import FloatArray
-from sklearn_puffer._numerics import UNIT, log_sum
+from sklearn_puffer._numerics import UNIT
 from sklearn_puffer.noise import ROUNDING, Gaussian, Noise
 from sklearn_puffer.notions import Notion, PowerMean, Supremum
 from sklearn_puffer.priors import GaussianMixture
@@ -147,42 +146,6 @@ def row_interval(
     ends = [_loss(first, second, noise, notion) for first, second in ((p, q), (q, p))]
     lower, upper = np.array(ends).T
     return lower, upper
-
-
-def corner_losses(p: GaussianMixture, q: GaussianMixture, noise: Noise) -> FloatArray:
-    r"""Return lower bounds on the pure losses of rows under Laplace noise, both ways, shape (2,).
-
-    As y goes to infinity along signs s, the log ratio of the densities of mixtures tends to
-
-    .. math:: \log E_p[e^{s \cdot X / \theta}] - \log E_q[e^{s \cdot X / \theta}].
-
-    Examples
-    --------
-    >>> from sklearn_puffer.noise import Laplace
-    >>> p = GaussianMixture([1.0], [[0.0, 0.0]], [np.eye(2)])
-    >>> q = GaussianMixture([1.0], [[1.0, 2.0]], [2.0 * np.eye(2)])
-    >>> corner_losses(p, q, Laplace(1.0)).round(6).tolist()
-    [2.0, 4.0]
-    """
-    d = p.n_axes
-    corners = list(product((1.0, -1.0), repeat=min(d, _MOST_CORNERS)))
-    signs = np.pad(np.array(corners), ((0, 0), (0, max(d - _MOST_CORNERS, 0))), mode="edge")
-    signs = signs / noise.axis_scales(d)
-    (one, one_off), (other, other_off) = (_exponential_means(prior, signs) for prior in (p, q))
-    apart, off = one - other, one_off + other_off
-    return np.maximum([(apart - off).max(), (-apart - off).max()], 0.0)
-
-
-def _exponential_means(prior: GaussianMixture, ways: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return log E[e^(s.X)] for rows s, and what it may be off by."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        leads = ways @ prior.rows.T
-        bends = 0.5 * np.einsum("hi,kij,hj->hk", ways, prior.covariances, ways)
-        sizes = np.abs(ways) @ np.abs(prior.rows.T)
-        sizes += np.einsum("hi,kij,hj->hk", np.abs(ways), np.abs(prior.covariances), np.abs(ways))
-        logs = log_sum(leads + bends + np.log(prior.weights))
-        off = 1e-13 * (1.0 + sizes.max(axis=1) + np.abs(np.log(prior.weights)).max())
-    return np.where(np.isfinite(logs + off), logs, 0.0), np.where(np.isfinite(logs + off), off, inf)
 
 
 def _weighted_distance(p: GaussianMixture, q: GaussianMixture, noise: Noise) -> Ends:

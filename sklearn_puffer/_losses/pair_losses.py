@@ -276,12 +276,6 @@ class GaussianRows:
         return np.full(2, np.inf)
 
 
-def bare_ratios(p: Discrete, q: Discrete) -> tuple[FloatArray, FloatArray]:
-    """Return the rows of two priors, and the log ratio of their shares at each, no bound."""
-    rows, _, logs = _side_by_side(p, q)
-    return rows, logs[0] - logs[1]
-
-
 def _side_by_side(p: Discrete, q: Discrete) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return rows that have mass, and the masses and their logs, shape (2, n_rows)."""
     rows, indices = np.unique(np.concatenate((p.rows, q.rows)), axis=0, return_inverse=True)

@@ -221,7 +221,7 @@ def _facts(
     n_cells = int(cells.max()) + 1
     weights = observed.merged.weights
     quality = quality_of(predictions.probabilities, predictions.merged)
-    boosted = quality if _is_default(fit) else rows.boosted(name)
+    boosted = rows.boosted(name)
     counting = counted_losses(observed, cells)
     return ModelFacts(
         argument=argument,
@@ -272,15 +272,6 @@ def boosted_default() -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier  # heavy, and few ask for it
 
     return HistGradientBoostingClassifier(categorical_features="from_dtype")
-
-
-def _is_default(fit: ClassifierFit) -> bool:
-    """Return whether a classifier is the boosted default, cross-fitted in as many folds."""
-    default = boosted_default()
-    if type(fit.estimator) is not type(default) or fit.cv != _FOLDS or fit.smoothing:
-        return False
-    params = {**fit.estimator.get_params(), "random_state": None}
-    return repr(params) == repr(default.get_params())
 
 
 @dataclass(frozen=True, eq=False)
@@ -450,27 +441,15 @@ def single_rows(read: TableRead, counted: Adversary) -> list[str]:
     covered = settings.knowledge.confidence is not None or not settings.knowledge.is_counted
     if covered or read.rows.total < _LEAST_ROWS:
         return []
-    found: list[tuple[float, list[Name]]] = []
-    of_secrets = next(iter(counted.values())).values()
-    every = [pair for of in of_secrets for pair in of.items()]
+    of_secrets = list(next(iter(counted.values())).values())
+    found = []
     for group in (group for group in read.groups if len(group) > 1):
-        rows = [distribution for members, distribution in every if set(members) <= set(group)]
-        share = _alone(rows) / read.rows.total
-        if share > _MOST_SINGLE:
-            found.append((share, [read.columns[k].name for k in group]))
-    if not found:
-        return []
-    share, names = max(found, key=lambda group: (group[0], len(group[1])))
-    return [say.single_rows_sentence(names, share, read.rows.total)]
-
-
-def _alone(distributions: list[Any]) -> int:
-    """Return how many rows occur once."""
-    alone = 0
-    for width in {distribution.n_axes for distribution in distributions}:
-        same = [distribution for distribution in distributions if distribution.n_axes == width]
-        counts = np.concatenate([distribution.counts for distribution in same])
-        table = np.concatenate([distribution.rows for distribution in same])[counts > 0]
-        numbers = numbered(table, np.lexsort(table.T[::-1]))
-        alone += int((np.bincount(numbers, counts[counts > 0]) == 1).sum())
-    return alone
+        alone = sum(
+            int((distribution.counts == 1).sum())
+            for distributions in of_secrets
+            for members, distribution in distributions.items()
+            if set(members) <= set(group)
+        )
+        found.append((alone / read.rows.total, [read.columns[k].name for k in group]))
+    share, names = max(found, key=lambda group: (group[0], len(group[1])), default=(0.0, []))
+    return [say.single_rows_sentence(names, share, read.rows.total)] if share > _MOST_SINGLE else []

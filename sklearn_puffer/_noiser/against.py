@@ -27,7 +27,6 @@ from sklearn_puffer._noiser.priors import (
     Distributions,
     Group,
     Members,
-    Part,
     SecretPair,
     given_adversary,
     make_groups,
@@ -41,7 +40,7 @@ from sklearn_puffer._release import Drift, Margin, compared_rows
 from sklearn_puffer._rows import RowGroups
 from sklearn_puffer._sets import computable, error_share, set_around, work
 from sklearn_puffer._tables import Name, records_frame
-from sklearn_puffer._words import listed, meant, quoted, short_number
+from sklearn_puffer._words import quoted, short_number
 from sklearn_puffer.bounds import sensitivity
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion
@@ -204,7 +203,7 @@ class FittedNoise:
         Raises
         ------
         TypeError, ValueError
-            If it is no such mapping, names a secret or column that the fitted table did not have,
+            If it is no such mapping, lacks a secret of the fitted table,
             is of another kind than the fitted priors, or gives mass to a value that no released
             row can have.
 
@@ -267,7 +266,6 @@ class FittedNoise:
 
     def _checked(self, prior: Any) -> Adversary:
         """Return the distributions of a prior, by the rules of ``adversaries=``."""
-        self._check_names(prior)
         further = given_adversary(prior, "prior", self.secrets, self.groups, self.columns)
         self._check_complete()
         for of_secrets in further.values():
@@ -277,19 +275,6 @@ class FittedNoise:
                         distribution, members, label
                     )
         return further
-
-    def _check_names(self, prior: Any) -> None:
-        """Refuse priors of secrets that do not exist: they would be ignored."""
-        if not isinstance(prior, Mapping):
-            return
-        nested = bool(prior) and all(isinstance(value, Mapping) for value in prior.values())
-        if not nested and len(self.secrets) > 1:
-            return
-        if nested:
-            _check_keys(prior, list(self.secrets), "sensitive column")
-        by_column = prior if nested else {next(iter(self.secrets)): prior}
-        for name, of_secret in by_column.items():
-            _check_keys(of_secret, list(self.secrets[name]), f"value of column {quoted(name)}")
 
     def _check_complete(self) -> None:
         """Refuse incomplete rows: a given prior has no distribution for them."""
@@ -324,50 +309,21 @@ class FittedNoise:
     def _as_drawn(self, groups: Sequence[Group], n_pairs: int) -> Interval:
         """Return the interval of the loss of each pair as drawn, and whether it is exact."""
         problem = replace(self.problem, groups=groups, n_pairs=n_pairs)
-        ratio, noisy = self._drawing_loss(), self._noisy.any()
+        noisy = problem.weights > 0.0
+        ratio = problem.grid_loss(1.0, self.grids, problem.free) if noisy.any() else 0.0
         inner = problem.notion.for_distribution(ratio)
         solution = Solution(problem, 1.0, Bounds(problem, inner).whole(), inner, ratio)
-        if not any(self._varies_bare(part) for group in groups for part in group):
+        varies_bare = problem.moving & ~noisy
+        varies_bare[problem.kept] = False
+        if not varies_bare.any():
             return solution.as_drawn(1.0)
         # noise on the other columns only lowers the loss
         lower, upper, recomputed = solution.interval(0.0)
-        if noisy:
+        if noisy.any():
             lower = np.minimum(solution.as_drawn(1.0)[0], upper)
             upper = np.nextafter(problem.notion.of_samples(upper, ratio), np.inf)
             recomputed = np.zeros(n_pairs, dtype=bool)
         return np.maximum(lower, 0.0), upper, recomputed
-
-    @property
-    def _noisy(self) -> Array:
-        """Which columns have noise, shape (n_columns,)."""
-        noisy: Array = self.problem.weights > 0.0
-        return noisy
-
-    def _drawing_loss(self) -> float:
-        """Return what drawing on the grid adds to a pure loss."""
-        if not self._noisy.any():
-            return 0.0
-        free = [k for k, column in enumerate(self.columns) if column.free]
-        return self.problem.grid_loss(1.0, self.grids, free)
-
-    def _varies_bare(self, part: Part) -> bool:
-        """Return whether the priors of a part differ in a column without noise."""
-        noisy, kept = self._noisy, self.problem.kept
-        bare = [axis for axis, k in enumerate(part.members) if not noisy[k] and k not in kept]
-        if not bare or part.is_free:
-            return bool(bare)
-        discrete = [prior for prior in part.priors if isinstance(prior, Discrete)]
-        rows = np.concatenate([prior.rows[:, bare][prior.counts > 0] for prior in discrete])
-        return bool(np.ptp(rows, axis=0).any())
-
-
-def _check_keys(prior: Mapping[Any, Any], known: Sequence[Any], what: str) -> None:
-    for name in prior:
-        if name not in known:
-            raise ValueError(
-                f"prior names {quoted(name)}, which is no {what} that was seen in fit"
-                f"{meant(name, known)}; those are {listed(known, 10)}."
-            )
 
 
 def both_ways(

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from sklearn_puffer._certificates import KEYED, ColumnNoise, ModelFacts
 from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._noiser.adversaries import TablePriors
 from sklearn_puffer._noiser.read_table import TableRead
-from sklearn_puffer._noiser.remarks import needed, quiet_sentence
+from sklearn_puffer._noiser.remarks import quiet_sentence
 from sklearn_puffer._noiser.scales import Calibrated
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._rows import RowGroups
 from sklearn_puffer._tables import Name
-from sklearn_puffer._words import briefly, listed, shown
+from sklearn_puffer._words import listed, shown
 from sklearn_puffer.fits import GaussianFit, MixtureFit
 from sklearn_puffer.notions import Notion
 
@@ -23,51 +22,22 @@ OF_A_SAMPLE = " of a sample of "
 _FITTED = {GaussianFit: "a Gaussian", MixtureFit: "a Gaussian mixture"}
 
 
-@dataclass(frozen=True)
-class Ways:
-    """Columns that are not released as their value plus noise."""
-
-    unchanged: Sequence[Name]
-    quiet_bins: Sequence[Name]  # bins without noise
-    binned: Sequence[Name]
-    kept_bins: Sequence[Name]  # bins that may be known
-
-    @classmethod
-    def of(cls, table: TableRead, noise: Sequence[ColumnNoise]) -> Ways:
-        """Return the ways of a table whose columns have this noise."""
-        kept = {name for names in table.named(table.known) for name in names}
-        bare = [c.name for c in noise if c.theta == 0.0 and c.spread > 0.0 and c.name not in kept]
-        return cls(
-            unchanged=[name for name in bare if name not in table.merged],
-            quiet_bins=[name for name in bare if name in table.merged],
-            binned=[name for name in table.merged if name not in bare and name not in kept],
-            kept_bins=[name for name in table.merged if name in kept],
-        )
-
-    def quiet(self, table: TableRead) -> list[str]:
-        """Return which columns are released without noise, and by how many rows that was found."""
-        rows = table.rows.total, table.fewest_rows
-        return [quiet_sentence(_all(names), way, *rows) for names, way in self._quiet()]
-
-    def warnings(self, table: TableRead) -> list[str]:
-        """Return the same in one warning, if there are any."""
-        quiet = self._quiet()
-        names = [name for columns, _ in quiet for name in columns]
-        way = quiet[0][1] if len(quiet) == 1 else "without it"
-        rows = table.rows.total, table.fewest_rows
-        return [quiet_sentence(briefly(names), way, *rows)] if names else []
-
-    def _quiet(self) -> list[tuple[Sequence[Name], str]]:
-        in_bins = "as the median of their bin, without noise"
-        ways = ((self.unchanged, "unchanged"), (self.quiet_bins, in_bins))
-        return [(names, way) for names, way in ways if names]
+def about_quiet(
+    table: TableRead, noise: Sequence[ColumnNoise], named: Callable[[Sequence[Name]], str]
+) -> list[str]:
+    """Return which columns are released without noise, and by how many rows that was found."""
+    known = {name for names in table.named(table.known) for name in names}
+    names = [c.name for c in noise if c.theta == 0.0 and c.spread > 0.0 and c.name not in known]
+    way = "without it (bins as their median)" if {*names} & {*table.merged} else "unchanged"
+    rows = table.rows.total, table.fewest_rows
+    return [quiet_sentence(named(names), way, *rows)] if names else []
 
 
 def assumptions_of(
     table: TableRead, priors: TablePriors, calibrated: Calibrated, noise: Sequence[ColumnNoise]
 ) -> list[str]:
     """Return under which conditions the guarantee holds, and what it does not cover."""
-    settings, ways = table.settings, Ways.of(table, noise)
+    settings = table.settings
     return [
         _about_prior(table, priors),
         *_about_rows(table.grouped),
@@ -81,44 +51,37 @@ def assumptions_of(
         _about_protected(table.public),
         *([] if settings.knowledge.fit else [_NEW_VALUES]),
         _REFUSALS,
-        *ways.quiet(table),
+        *about_quiet(table, noise, _all),
         *_about_models(priors.facts),
-        *(_about_known(table, priors, ways) if table.known else []),
-        *_about_passed(table, ways),
-        *([] if calibrated.recomputed.all() else [_about_theorem(settings, calibrated.least)]),
+        *(_about_known(table, priors) if table.known else []),
+        *_about_passed(table),
+        *([] if calibrated.recomputed.all() else [_about_theorem(settings)]),
         *([] if settings.seed is None else [say.about_seed(settings.seed, "noise", "remove it")]),
         *_about_delta(settings.guarantee.notion),
     ]
 
 
-def _about_known(table: TableRead, priors: TablePriors, ways: Ways) -> list[str]:
+def _about_known(table: TableRead, priors: TablePriors) -> list[str]:
     """Return the assumptions about side information."""
     known = table.named(table.known)
     names = _all(list(dict.fromkeys(name for names in known for name in names)))
-    bins = ""
-    if ways.kept_bins:
-        bins = (
-            f" Of {_all(ways.kept_bins)} the representative of the bin is released, and may be "
-            "known; who knows the value more finely may learn more."
-        )
     return [
         f"The guarantee also holds if the adversary knows {_either(known)} of a row, "
         f"given each of their values (adversaries {len(priors.adversaries)} and above of the "
         "table). It does not cover other values of a row as side information, nor these values "
         "together with another prior, within sampling error or not.",
         f"The side information, {names}, is released without noise (theta is 0). What its values "
-        "tell about a secret is part of every loss, once, however often they are released."
-        f"{bins}",
+        "tell about a secret is part of every loss, once, however often they are released.",
     ]
 
 
-def _about_passed(table: TableRead, ways: Ways) -> list[str]:
+def _about_passed(table: TableRead) -> list[str]:
     """Return the assumptions about columns released in bins, unchanged, or with gaps."""
     said = []
-    if ways.binned:
+    if table.merged:
         said.append(
-            f"{_all(ways.binned)} are released as the representative of their bin, plus noise; "
-            "the guarantee is about that representative."
+            f"{_all(table.merged)} are read as the representative of their bin, and the guarantee "
+            "is about that representative; who knows a value more finely may learn more."
         )
     if table.passed:
         said.append(say.about_passed(table.passed))
@@ -272,27 +235,15 @@ def _about_columns(table: TableRead) -> str:
     )
 
 
-def _about_theorem(settings: Settings, least: float | None) -> str:
-    """Return why some loss was not recomputed, and how much noise may be too much."""
-    return (
-        f"{_why_theorem(settings)}: the upper ends marked theorem are a proven bound, not the "
-        f"exact loss{needed(least)}."
-    )
-
-
-def _why_theorem(settings: Settings) -> str:
-    notion, noise = settings.guarantee.notion, settings.noise_name
-    releases, knowledge = settings.guarantee.releases, settings.knowledge
+def _about_theorem(settings: Settings) -> str:
+    """Return why some loss was not recomputed."""
+    why = "Under this noise and guarantee, or with so many cells, the loss is not recomputed"
     if settings.columns.rows_dependent:
-        return "Of rows that may depend on each other in any way no exact loss is known"
-    if notion.leaves_events_out:
-        return "Under alpha with delta the loss depends on which events are left out"
-    if releases > 1 and noise not in _PRECISIONS:
-        return f"The loss of {releases} releases under {noise} noise is not recomputed"
-    counted = knowledge.fit is None and knowledge.prior is None
-    if counted and noise == "laplace" and notion.is_pure:
-        return "The joint grid is too large to recompute the loss"
-    return f"Under {noise} noise and this guarantee that loss is not recomputed"
+        why = "Of rows that may depend on each other in any way no exact loss is known"
+    return (
+        f"{why}: the upper ends marked theorem are a proven bound, which may ask for more noise "
+        "than is needed."
+    )
 
 
 def _about_delta(notion: Notion) -> list[str]:

@@ -46,7 +46,7 @@ from sklearn_puffer._noiser.against import (
     too_large,
 )
 from sklearn_puffer._noiser.artifact import NoiseOfColumns
-from sklearn_puffer._noiser.assumptions import Ways, assumptions_of, prior_of
+from sklearn_puffer._noiser.assumptions import about_quiet, assumptions_of, prior_of
 from sklearn_puffer._noiser.priors import (
     Adversary,
     Group,
@@ -64,14 +64,14 @@ from sklearn_puffer._noiser.utility import utilities
 from sklearn_puffer._release import LearntMechanism, Patterns
 from sklearn_puffer._rows import FitRows
 from sklearn_puffer._tables import Name
-from sklearn_puffer._words import plain
+from sklearn_puffer._words import briefly
 from sklearn_puffer.bounds import sensitivity
 from sklearn_puffer.calibration import exact
 from sklearn_puffer.noise import Noise
-from sklearn_puffer.notions import Pufferfish
 
 MOST_JOINT_POINTS = 1 << 23
 """Largest number of joint rows, over all secret pairs, that a coupling is built for."""
+_REMEDY = 'strategy="exact" keeps the guarantee, or says why no noise does.'
 _MOST_CELLS = 1 << 14  # of a pair of columns, if the loss is attained at a vertex of the grid
 _MOST_ALONE = 1 << 9  # of a single column otherwise
 _MOST_PAIRS = 64  # of secrets, if the loss of each is computed on its own
@@ -153,6 +153,8 @@ class Learnt:
         fallen_back = problem.strategy is not knowledge.strategy
         by_groups = not isinstance(knowledge.dependence, str)
         fitted, models = self.fitted_noise(), self.priors.facts
+        loss = float(self.calibrated.upper.max())
+        sound = loss <= problem.notion.budget or problem.strategy is exact
         return Certificate(
             Guaranteed(
                 guarantee.notion,
@@ -161,11 +163,10 @@ class Learnt:
                 read.grouped,
             ),
             Proof(
-                float(self.calibrated.upper.max()),
+                loss,
                 self._both_ways(),
                 _rule(problem, self.calibrated),
-                _remedy(problem, self.calibrated),
-                self.calibrated.least,
+                None if sound else _REMEDY,
             ),
             Method(
                 "sensitivity" if fallen_back else knowledge.strategy_name,
@@ -227,7 +228,7 @@ class Learnt:
         said += [] if self.no_sets is None else [say.no_set_sentence(self.no_sets)]
         said += [
             *self._wide_remarks(),
-            *Ways.of(self.read, self._column_noise).warnings(self.read),
+            *about_quiet(self.read, self._column_noise, briefly),
         ]
         over_set = self.over_set if isinstance(self.over_set, SetLoss) else None
         if self.settings.knowledge.confidence is not None and over_set and over_set.decided:
@@ -293,10 +294,8 @@ class Learnt:
         if self.calibrated.recomputed.all():
             return []
         grouped = [[self.columns[k] for k in group] for group in self.read.groups]
-        if self.calibrated.least is not None and not any(map(too_wide, grouped)):
-            remarks.append(
-                say.theorem_sentence(self.calibrated.least, counted=settings.knowledge.fit is None)
-            )
+        if self.problem.strategy is exact and not any(map(too_wide, grouped)):
+            remarks.append(say.theorem_sentence(counted=settings.knowledge.fit is None))
         wide = [k for k, columns in enumerate(grouped) if too_wide(columns)]
         if wide:
             widest = max(wide, key=lambda k: cells_of(grouped[k]))
@@ -319,7 +318,7 @@ def learn(settings: Settings, rows: FitRows) -> Learnt:
     served = sets if settings.knowledge.confidence is not None else None
     problem = _problem(read, priors, [] if served is None else served.parts(), no_sets)
     if read.known:
-        check_kept(read, problem, len(priors.adversaries))
+        check_kept(read, problem)
     problem = weighted(problem, settings.weights, priors.spreads)
     calibrated = find_scales(problem)
     over_set = None if sets is None else loss_over(sets, problem, calibrated)
@@ -402,23 +401,6 @@ def _rule(problem: Problem, calibrated: Calibrated) -> Rule:
     return composition_rule(problem.noise, scales, problem.draws, problem.mixings)
 
 
-def _remedy(problem: Problem, calibrated: Calibrated) -> str | None:
-    """Return the scales of the exact strategy, if the guarantee fails and they keep it."""
-    if calibrated.upper.max() <= problem.notion.budget:
-        return None
-    try:
-        sound = find_scales(replace(problem, strategy=exact))
-    except ValueError as error:
-        return f'strategy="exact" does not help here: {error}'
-    if sound.upper.max() > problem.notion.budget:
-        return None
-    scales = {
-        plain(name): float(f"{theta:.6g}")
-        for name, theta in zip(problem.names, sound.theta, strict=True)
-    }
-    return f'strategy="exact" keeps the guarantee, with theta = {scales}.'
-
-
 def _check_size(read: TableRead) -> None:
     """Refuse a joint group whose coupling needs too much memory, before it is allocated."""
     for group in read.groups:
@@ -447,19 +429,13 @@ def seen_by_counting(fitted: FittedNoise, read: TableRead) -> tuple[CountedLoss,
     Columns whose loss takes long are left out.
     """
     groups = [list(members) for members in _views(fitted)]
-    counted, notion = read.counted(groups), fitted.problem.notion
-    losses = []
+    counted, losses = read.counted(groups), []
     for members in map(tuple, groups):
         distributions = _distributions_over(members, counted)
         if distributions is not None:
             names = tuple(fitted.columns[k].name for k in members)
-            seen = fitted.restricted(members)
-            loss, beyond = seen.against(distributions).loss, None
-            if notion.is_pure and loss > notion.budget and len(members) == 1:
-                # the delta at which epsilon is kept
-                kept = replace(seen.problem, notion=Pufferfish(notion.epsilon, 0.5))
-                beyond = replace(seen, problem=kept).against(distributions).loss
-            losses.append(CountedLoss(names, loss, beyond))
+            loss = fitted.restricted(members).against(distributions).loss
+            losses.append(CountedLoss(names, loss))
     return tuple(losses)
 
 

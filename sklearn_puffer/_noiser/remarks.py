@@ -32,8 +32,8 @@ def single_rows_sentence(names: Sequence[Name], share: float, n_rows: int) -> st
     """Return the warning about a counted distribution that is the list of rows."""
     boosting = "HistGradientBoostingClassifier()" if n_rows >= _MANY_ROWS else MODEST
     return (
-        f"{share:.0%} of the {n_rows} rows of {len(names)} columns occur once, so the counted "
-        f"prior is this table; release fewer columns, or take prior={boosting}."
+        f"{share:.0%} of the {n_rows} rows of {len(names)} columns occur once given their secret: "
+        f"the counted prior is this table; release fewer columns, or take prior={boosting}."
     )
 
 
@@ -69,25 +69,15 @@ def quiet_sentence(names: str, way: str, n_rows: int, fewest_rows: int) -> str:
     )
 
 
-def theorem_sentence(least: float | None, *, counted: bool) -> str:
+def theorem_sentence(*, counted: bool) -> str:
     """Return the warning where strategy="exact" falls back on a theorem."""
     way = "prior='empirical' with n_bins= is exact"
     if counted:
         way = "fewer secrets or values in two columns are exact"
     return (
-        f"strategy='exact' uses the best theorem{needed(least)}; {way} under Laplace noise "
-        "without delta and alpha."
+        "strategy='exact' uses the best theorem, which may ask for more noise than is needed; "
+        f"{way} under Laplace noise without delta and alpha."
     )
-
-
-def needed(least: float | None) -> str:
-    """Return between which parts of this noise the smallest sufficient one lies."""
-    if least is None:
-        return ""
-    share = math.floor(100.0 * least)
-    if share == 0:
-        return ", which may ask for far more noise than is needed"
-    return f": the smallest sufficient noise lies between {share}% and 100% of this one"
 
 
 def wide_sentence(names: Sequence[Name], cells: int, worst: ColumnNoise, n_bins: int) -> str:

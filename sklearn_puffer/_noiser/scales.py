@@ -16,7 +16,6 @@ import numpy as np
 from scipy.optimize import minimize
 
 from sklearn_puffer._base import Array, FloatArray, task
-from sklearn_puffer._losses import coarse_lower, corner_losses
 from sklearn_puffer._noiser.priors import Group, Part, on_steps
 from sklearn_puffer._noiser.problem import (
     Bounds,
@@ -29,7 +28,7 @@ from sklearn_puffer._noiser.problem import (
     recompute,
     template,
 )
-from sklearn_puffer._numerics import coarse_up, smallest_within
+from sklearn_puffer._numerics import coarse_up
 from sklearn_puffer._strategies import of_pair, reason_of
 from sklearn_puffer._words import listed, quoted
 from sklearn_puffer.bounds import (
@@ -43,7 +42,6 @@ from sklearn_puffer.bounds import (
 )
 from sklearn_puffer.calibration import ExactLosses, exact, smallest_factor
 from sklearn_puffer.notions import Notion, Supremum
-from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair
 
 # strategies whose bound is a theorem, besides `Relaxed`; `exact` falls back on `tightest`
 _PROVEN = (sensitivity, wasserstein, approximate, distribution_aware, exact)
@@ -51,9 +49,6 @@ _PROVEN = (sensitivity, wasserstein, approximate, distribution_aware, exact)
 _ROUNDING = 4e-12
 _TOLERANCE, _COMPOSED = 1e-12, 1e-5
 _OVER_SETS = 1e-4  # where losses over sets of priors are not exact
-_LEAST_TOLERANCE, _LEAST_SHARE = 1e-3, 1e-3
-# with more pairs of secrets than the first only the second have lower bounds from coarse views
-_MOST_VIEWS, _FEW_VIEWS = 64, 16
 # relative growth of a factor whose recomputed loss is just above the budget: intervals of losses
 # over boxes have a relative width of a thousandth
 _NUDGES = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
@@ -83,8 +78,6 @@ class Calibrated:
     share: float  # the part of ``theta`` that the priors need; the rest is for sampling error
     factor: float  # the factor of the weights
     sets: Sequence[Group]  # the confidence sets that the noise serves, on the grid
-    # where the loss is a theorem: a lower bound on the needed part of ``theta``
-    least: float | None = None
 
 
 def find_scales(problem: Problem) -> Calibrated:
@@ -107,26 +100,7 @@ def find_scales(problem: Problem) -> Calibrated:
             break
         wider = _canonical(problem, calibrated.factor * (1.0 + more))
         calibrated = _drawn(solution, wider)
-    return _with_least(solution, calibrated)
-
-
-def _with_least(solution: Solution, calibrated: Calibrated) -> Calibrated:
-    """Return the scales with a lower bound on the needed part, where the loss is a theorem.
-
-    *Formal guarantees.* At ``least`` times theta some lower end is above the budget, and so is the
-    loss at every smaller scale. It is 0 where no such part of a thousandth or more is known.
-    """
-    problem, found = solution.problem, calibrated.factor
-    if problem.strategy is not exact or calibrated.recomputed.all():
-        return calibrated
-
-    def lower(factor: float) -> float:
-        return float(solution.lower(problem.below(solution.inner, factor) * factor).max())
-
-    if lower(_LEAST_SHARE * found) <= problem.notion.budget:
-        return replace(calibrated, least=0.0)
-    enough = smallest_within(lower, problem.notion.budget, 0.7 * found, _LEAST_TOLERANCE)
-    return replace(calibrated, least=min(enough * (1.0 - _LEAST_TOLERANCE) / found, 1.0))
+    return calibrated
 
 
 def _drawn(solution: Solution, factor: float) -> Calibrated:
@@ -236,20 +210,6 @@ class Solution:
             upper = np.nextafter(problem.notion.of_samples(upper, self.ratio), np.inf)
         return np.maximum(lower, 0.0), upper, recomputed
 
-    def lower(self, factor: float) -> FloatArray:
-        """Return lower bounds on the losses of pairs: the largest of any group."""
-        lower = np.zeros((self.problem.n_pairs, 2))
-        for group in self.problem.groups:
-            for part in group:
-                low = self._row_lower(part, factor, self.inner)
-                np.maximum.at(lower, part.owners, low)
-        return self.problem.n_rows * lower if self.inner.adds_up else lower
-
-    def _row_lower(self, part: Part, factor: float, notion: Notion) -> FloatArray:
-        if not has_exact_loss(self.problem, part, notion):
-            return self._marginal_lower(part, factor, notion)
-        return recompute(part.pairs, template(self.problem, part), notion, factor)[0]
-
     def _of_group(
         self, group: Group, of_group: WorstPart, factor: float, notion: Notion
     ) -> tuple[FloatArray, FloatArray, Array]:
@@ -269,7 +229,7 @@ class Solution:
     ) -> tuple[FloatArray, FloatArray, Array]:
         """Return the interval of each pair, and whether its upper end was recomputed."""
         if self.problem.rows_dependent:  # which includes independent rows
-            low = self._row_lower(part, factor, notion)
+            low = self._lower(part, factor, notion)
             return low, bound.losses(factor), np.zeros(len(low), dtype=bool)
         if has_exact_loss(self.problem, part, notion):
             low, high = self._exact(part, bound, factor, notion)
@@ -278,7 +238,7 @@ class Solution:
             ):
                 return low, high, np.ones(len(low), dtype=bool)
         else:
-            low = self._marginal_lower(part, factor, notion)
+            low = self._lower(part, factor, notion)
             high = np.full_like(low, np.inf)
         theorem = self._theorem(part, bound, factor, notion)
         return (
@@ -306,32 +266,17 @@ class Solution:
     def _is_proven(self) -> bool:
         return isinstance(self.problem.strategy, Relaxed) or self.problem.strategy in _PROVEN
 
-    def _marginal_lower(self, part: Part, factor: float, notion: Notion) -> FloatArray:
-        """Return the largest loss of a single column, or of a coarse view of all.
+    def _lower(self, part: Part, factor: float, notion: Notion) -> FloatArray:
+        """Return a lower bound on each loss: itself, or that of the column that tells most.
 
-        Dropping columns only loses information.
+        Dropping columns only loses information. It is 0 where no such loss is computable.
         """
-        problem = self.problem
         lower = np.zeros((len(part.pairs), 2))
-        if len(part.members) == 1:
-            return lower  # its loss is not known
-        apart = _far_apart(part.pairs)  # others keep a lower bound of 0
-        for axis in _telling_axes(part):
-            one = part.marginal(axis)
-            if has_exact_loss(problem, one, notion):
-                noise = template(problem, one)
-                pairs = [one.pairs[k] for k in apart]
-                lower[apart] = np.maximum(lower[apart], recompute(pairs, noise, notion, factor)[0])
-        pairs, noise = [part.pairs[k] for k in apart], template(problem, part)
-        if factor == 0.0 or noise.mixings:
-            return lower
-        noise = noise.scaled(factor)
-        if not part.is_free:
-            views = [coarse_lower(p, q, noise, notion) for p, q in pairs]
-            lower[apart] = np.maximum(lower[apart], views)
-        elif notion.is_pure and noise.is_exponential:
-            views = [corner_losses(p, q, noise) for p, q in pairs]
-            lower[apart] = np.maximum(lower[apart], views)
+        columns = [part.marginal(axis) for axis in range(len(part.members))]
+        for seen in [part] if has_exact_loss(self.problem, part, notion) else columns:
+            if has_exact_loss(self.problem, seen, notion):
+                noise = template(self.problem, seen)
+                lower = np.maximum(lower, recompute(seen.pairs, noise, notion, factor)[0])
         return lower
 
 
@@ -415,43 +360,6 @@ def _prove(solution: Solution, factor: float, grids: FloatArray) -> Calibrated:
         factor=factor,
         sets=problem.sets,
     )
-
-
-def _telling_axes(part: Part) -> Sequence[int]:
-    """Return all axes; of continuous priors, whose losses take long, the one that tells most."""
-    if not part.is_free:
-        return range(len(part.members))
-    distances = np.array([_distances(*pair) for pair in part.pairs])
-    return [int(distances.max(axis=0).argmax())]
-
-
-def _distances(p: GaussianMixture, q: GaussianMixture) -> FloatArray:
-    """Return twice Bhattacharyya's distance of normal distributions, one a column."""
-    (one, v), (other, w) = _moments(p), _moments(q)
-    apart: FloatArray = 0.5 * np.square(one - other) / (v + w)
-    return apart + np.log(0.5 * (v + w)) - 0.5 * np.log(v) - 0.5 * np.log(w)
-
-
-def _moments(prior: GaussianMixture) -> tuple[FloatArray, FloatArray]:
-    """Return means and variances of the columns."""
-    mean = prior.weights @ prior.rows
-    within = np.diagonal(prior.covariances, axis1=1, axis2=2)
-    return mean, prior.weights @ (within + np.square(prior.rows - mean))
-
-
-def _far_apart(pairs: Sequence[PriorPair]) -> Array:
-    """Return the indices of all pairs, or of many those with the most distant means."""
-    if len(pairs) <= _MOST_VIEWS:
-        return np.arange(len(pairs))
-    gaps = np.abs([_mean(p) - _mean(q) for p, q in pairs])
-    spread = np.maximum(gaps.max(axis=0), 1e-300)
-    return np.argsort(-(gaps / spread).sum(axis=1), kind="stable")[:_FEW_VIEWS]
-
-
-def _mean(distribution: Prior) -> FloatArray:
-    return (
-        distribution.probabilities if isinstance(distribution, Discrete) else distribution.weights
-    ) @ distribution.rows
 
 
 def _within(notion: Notion) -> float:

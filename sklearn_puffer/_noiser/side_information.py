@@ -14,17 +14,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
 from math import isinf, prod
+from operator import methodcaller
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, check_pairs
-from sklearn_puffer._losses import LossTable, bare_ratios
+from sklearn_puffer._base import FloatArray, check_pairs
+from sklearn_puffer._losses import LossTable
 from sklearn_puffer._noiser.priors import Adversary, Distributions, Members, Part, changed
 from sklearn_puffer._noiser.problem import Problem, has_exact_loss
 from sklearn_puffer._noiser.read_table import TableRead
-from sklearn_puffer._words import listed, plain, quoted
+from sklearn_puffer._words import listed, quoted
 from sklearn_puffer.calibration import exact
-from sklearn_puffer.priors import Discrete, PriorPair
+from sklearn_puffer.priors import Discrete
 
 _CLOSE = 1e-9  # share of the budget that must be left for the noise
 
@@ -143,7 +144,7 @@ def _with_values(distribution: Discrete, members: Members, known: RowValues) -> 
 # ----------------------------------------------------------------------- what known columns reveal
 
 
-def check_kept(read: TableRead, problem: Problem, n_adversaries: int) -> None:
+def check_kept(read: TableRead, problem: Problem) -> None:
     """Refuse side information that reveals too much by itself, or has no computable loss.
 
     Raises
@@ -155,10 +156,7 @@ def check_kept(read: TableRead, problem: Problem, n_adversaries: int) -> None:
     kept = sorted({k for members in read.known for k in members})
     if not kept:
         return
-    unaware = np.array(
-        [pair.adversary < n_adversaries for pair in problem.secret_pairs], dtype=bool
-    )
-    _check_bare_loss(read, problem, kept, unaware)
+    _check_bare_loss(read, problem, kept)
     for part in _parts_with(problem, kept):
         if problem.strategy is not exact:
             raise ValueError(
@@ -181,36 +179,21 @@ def _parts_with(problem: Problem, kept: Sequence[int]) -> Iterator[Part]:
                 yield part
 
 
-def _check_bare_loss(
-    read: TableRead, problem: Problem, kept: Sequence[int], unaware: Array
-) -> None:
-    """Refuse known columns that reveal more than the budget by themselves.
-
-    The error names the columns that reveal most to readers without side information, if these are
-    enough, else all of them.
-    """
-    most = problem.notion.budget * (1.0 - _CLOSE)
-    total = float(_bare_losses(problem, kept).max(initial=0.0))
-    if total <= most:
+def _check_bare_loss(read: TableRead, problem: Problem, kept: Sequence[int]) -> None:
+    """Refuse known columns that reveal more than the budget by themselves."""
+    notion, lost = problem.notion, float(_bare_losses(problem, kept).max(initial=0.0))
+    if lost <= notion.budget * (1.0 - _CLOSE):
         return
-    alone = [(float(_bare_losses(problem, k)[unaware].max()), k) for k in read.known]
-    lost, members = max(alone)
-    counting = unaware
-    if not lost > most:
-        lost, members, counting = total, list(kept), np.ones(problem.n_pairs, dtype=bool)
-    names = [read.public[k] for k in members]
-    notion, worst = problem.notion, _worst(read, problem, members, counting)
+    names = [read.public[k] for k in kept]
     how = "by itself that already tells" if len(names) == 1 else "together they already tell"
-    what = listed([secret.name for secret in read.secrets])
     last = "choose a larger epsilon"
     if isinf(lost):
-        last = "allow a delta, for such a value rules some secret out"
+        last = "allow a delta, for some value rules a secret out"
     raise ValueError(
         f"known={quoted(read.settings.columns.known)} leaves {listed(names, len(names))} "
-        "unchanged, and "
-        f"{how} {lost:.3g} ({'delta' if notion.is_chance else 'nats'}) about {what} (most at "
-        f"{worst}), more than {notion.budget_name()} allows; leave it out of known=, bin or merge "
-        f"it more coarsely (n_bins, categories), or {last}."
+        f"unchanged, and {how} {lost:.3g} ({'delta' if notion.is_chance else 'nats'}) about "
+        f"{listed(read.sensitive)}, more than {notion.budget_name()} allows; leave columns out of "
+        f"known=, bin or merge them more coarsely (n_bins, categories), or {last}."
     )
 
 
@@ -220,43 +203,15 @@ def _bare_losses(problem: Problem, members: Sequence[int]) -> FloatArray:
     for group in problem.groups:
         lost = np.zeros((problem.n_pairs, 2))
         for part in group:
-            pairs = _seen(part, members)
-            if pairs:
-                losses = LossTable(pairs, problem.notion).without_noise()
+            axes = [axis for axis, k in enumerate(part.members) if k in members]
+            if axes:
+                seen = part.mapped(methodcaller("marginal", axes), ())
+                losses = LossTable(seen.pairs, problem.notion).without_noise()
                 np.maximum.at(lost, part.owners, losses)
         groups.append(lost)
     how = np.sum if problem.notion.adds_up else np.max
     total: FloatArray = how(groups, axis=0)
     return total
-
-
-def _seen(part: Part, members: Sequence[int]) -> list[PriorPair]:
-    """Return the distributions of some columns of a part."""
-    axes = [axis for axis, k in enumerate(part.members) if k in members]
-    return part.mapped(lambda distribution: distribution.marginal(axes), ()).pairs if axes else []
-
-
-def _worst(read: TableRead, problem: Problem, members: Sequence[int], counting: Array) -> str:
-    """Return in words the values that reveal most about some pairs of secrets."""
-    worst, words = -1.0, ""
-    for part in (part for group in problem.groups for part in group):
-        columns = [k for k in part.members if k in members]
-        seen = zip(part.owners.tolist(), _seen(part, members), strict=False)
-        for p, q in (pair for owner, pair in seen if counting[owner]):
-            rows, ratios = bare_ratios(p, q)
-            k = int(np.abs(ratios).argmax())
-            if abs(ratios[k]) > worst:
-                worst, row = abs(float(ratios[k])), rows[k].tolist()
-                named = [_as_known(read, k, value) for k, value in zip(columns, row, strict=True)]
-                words = " and ".join(named)
-    return words
-
-
-def _as_known(read: TableRead, k: int, value: float) -> str:
-    """Return a column and its value in words."""
-    column = read.columns[k]
-    code = np.searchsorted(column.atoms, value)
-    return f"{read.public[k]}={quoted(plain(column.value_of(int(code))))}"
 
 
 def _out_of_reach(read: TableRead, part: Part) -> str:

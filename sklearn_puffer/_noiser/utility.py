@@ -17,20 +17,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.sparse import coo_array
 
 from sklearn_puffer._base import Array, FloatArray, counted
 from sklearn_puffer._certificates import ColumnUtility, lower_median, summary
-from sklearn_puffer._codes import Column, Placed, placed_in
+from sklearn_puffer._codes import Column, placed_in
 from sklearn_puffer._noise import WHOLE, kept_numerator, to_indices
 from sklearn_puffer._noiser.release import ColumnRelease, scale_of
 from sklearn_puffer._rows import next_table
-from sklearn_puffer._tables import Name, Values, frame_table, is_frame, readable, values_of
+from sklearn_puffer._tables import Name, Values, values_of
 from sklearn_puffer._words import listed, quoted
 from sklearn_puffer.noise import Noise
 
@@ -146,75 +143,37 @@ def _kept(release: ColumnRelease, distribution: RawDistribution) -> float:
 
 def _changes(release: ColumnRelease, distribution: RawDistribution) -> tuple[float, float, float]:
     """Return the mean change, the median change, and the chance of none, where not missing."""
-    column = release.column
-    if release.noise is not None and len(distribution.values) > _DISTINCT:
+    column, noise, step, whole = release.column, release.noise, release.grid, release.whole
+    if noise is not None and len(distribution.values) > _DISTINCT:
         distribution = distribution.grouped(column, _DISTINCT)
-    raw = distribution.values
+    raw, shares = distribution.values, distribution.shares
     atoms = raw
     if column.edges is not None:
         atoms = np.repeat(column.atoms, column.runs_of_ascending(raw))
-    if release.noise is None:
-        return summary(np.abs(atoms - raw), distribution.shares)
-    noisy = _Noisy(
-        release, distribution, to_indices(atoms, release.grid) * np.float64(release.grid)
-    )
-    return noisy.mean(), noisy.median(), noisy.unchanged()
+    if noise is None:
+        return summary(np.abs(atoms - raw), shares)
+    atoms = to_indices(atoms, step) * np.float64(step)
+    low, high = -math.inf, math.inf
+    if release.last_code is not None:
+        low, high = 0.0, float(release.last_code)
+    elif whole:
+        low, high = distribution.low, distribution.high
+    # rounding down moves what is no whole number by half a step
+    moved = raw - atoms + (0.0 if whole else 0.5 * step)
 
+    def chance(most: float) -> float:
+        """Return the chance of a change of at most so many."""
+        reach = most + (0.5 * step if whole else 0.0)
+        inside = noise.mass(
+            np.where(raw - most <= low, -np.inf, moved - reach),
+            np.where(raw + most >= high, np.inf, moved + reach),
+        )
+        return float(shares @ inside)
 
-class _Noisy:
-    """The change of each raw value under noise."""
-
-    def __init__(
-        self, release: ColumnRelease, distribution: RawDistribution, atoms: FloatArray
-    ) -> None:
-        assert release.noise is not None
-        self.noise, self.step, self.whole = release.noise, release.grid, release.whole
-        self.raw, self.shares = distribution.values, distribution.shares
-        self.low, self.high = -math.inf, math.inf
-        if release.last_code is not None:
-            self.low, self.high = 0.0, float(release.last_code)
-        elif release.whole:
-            self.low, self.high = distribution.low, distribution.high
-        self.atoms = atoms
-        # rounding down moves what is no whole number by half a step
-        self.moved = self.raw - atoms
-        self.moved += 0.0 if self.whole else 0.5 * self.step
-
-    def mean(self) -> float:
-        """Return the expected change."""
-        mean = _positive_mean(self.noise, self.step, self.whole)
-        aside = np.abs(self.moved)
-        ends = [mean(np.abs(end - self.atoms)) for end in (self.high, self.low)]
-        return float(self.shares @ (aside + sum(ends) - 2.0 * mean(aside)))
-
-    def unchanged(self) -> float:
-        """Return the chance that the raw value comes out again."""
-        nearest = self.raw / self.step
-        np.rint(nearest, out=nearest)
-        nearest *= self.step
-        on_grid = nearest == self.raw
-        raw, atoms, among = (column[on_grid] for column in (self.raw, self.atoms, self.shares))
-        lowest, highest = raw <= self.low, raw >= self.high
-        starts = raw - atoms - (0.5 * self.step if self.whole else 0.0)
-        ends = lowest | highest
-        points = starts[~ends]
-        same = float(among[~ends] @ self.noise.mass(points, points + self.step))
-        low = np.where(lowest, -np.inf, starts)[ends]
-        high = np.where(highest, np.inf, starts + self.step)[ends]
-        return same + float(among[ends] @ self.noise.mass(low, high))
-
-    def median(self) -> float:
-        """Return the median change."""
-
-        def chance(most: float) -> float:
-            reach = most + (0.5 * self.step if self.whole else 0.0)
-            inside = self.noise.mass(
-                np.where(self.raw - most <= self.low, -np.inf, self.moved - reach),
-                np.where(self.raw + most >= self.high, np.inf, self.moved + reach),
-            )
-            return float(self.shares @ inside)
-
-        return smallest_change(chance, self.step, self.whole, float(self.noise.axis_scales(1)[0]))
+    beyond, aside = _positive_mean(noise, step, whole), np.abs(moved)
+    mean = aside + beyond(np.abs(high - atoms)) + beyond(np.abs(low - atoms)) - 2.0 * beyond(aside)
+    median = smallest_change(chance, step, whole, scale_of(release))
+    return float(shares @ mean), median, chance(0.0)
 
 
 def smallest_change(
@@ -227,17 +186,14 @@ def smallest_change(
     half = 0.5 * (1.0 - 1e-12)
     if chance(0.0) >= half:
         return 0.0
-    most = max(near, step)
-    while chance(most) < half:
-        most *= 2.0
-    # the sign changes within a part 1e-12 of the root, also where the chance jumps
-    root = brentq(lambda change: chance(change) - half, 0.0, most, xtol=1e-300, rtol=1e-12)
-    if not whole:
-        return float(root) * (1.0 + 1e-11)
-    steps = math.floor(root / step)
-    while chance(steps * step) < half:
-        steps += 1
-    return steps * step
+    low, high = 0.0, math.ceil(near / step or 1.0) * step
+    while chance(high) < half:
+        low, high = high, 2.0 * high
+    while high - low > (step if whole else 1e-10 * high):
+        middle = 0.5 * (low + high)
+        middle = math.floor(middle / step) * step if whole else middle
+        low, high = (middle, high) if chance(middle) < half else (low, middle)
+    return high
 
 
 def _positive_mean(noise: Noise, step: float, whole: bool) -> Callable[[FloatArray], FloatArray]:
@@ -285,50 +241,21 @@ _TAIL = 0.01  # of the noise beyond either end of the axis
 
 @dataclass(frozen=True, eq=False)
 class ColumnMoves:
-    """How often values of each group are released in each group."""
+    """How the values of a column are distributed in a table, and are expected to be released."""
 
     name: Name
-    groups: ValueGroups
-    # shares of the rows that have a value: [i, j] of those in group i that are released in j; of
-    # intervals the first and last of n + 2 columns lie beyond them; shape (n, m)
-    joint: FloatArray
+    labels: list[Any] | None  # the values, in the order of their codes; None of numbers
+    edges: FloatArray | None  # of intervals of numbers, ascending; shape (n + 1,)
+    # shares of the rows that have a value; shape (n,)
+    before: FloatArray
+    after: FloatArray
+    stayed: FloatArray | None  # the part of ``after`` that had the value before; None of numbers
+    beyond: float  # the share of rows that are released outside the intervals
     left_out: float  # the share of all rows that are missing or hold what `fit` has not seen
 
 
-@dataclass(frozen=True, eq=False)
-class ValueGroups:
-    """The groups of values of one column: single values, or intervals of numbers."""
-
-    labels: list[Any] | None = None  # of codes; None stands for missing
-    edges: FloatArray | None = None  # of intervals, ascending; shape (n + 1,)
-
-    @cached_property
-    def size(self) -> int:
-        """How many groups raw values have."""
-        return len(self.labels or ()) if self.edges is None else len(self.edges) - 1
-
-    @property
-    def n_released(self) -> int:
-        """How many groups released values have."""
-        return len(self.cuts) + 1
-
-    def before(self, values: FloatArray) -> Array:
-        """Return the groups of raw values or codes."""
-        first = 0 if self.edges is None else 1
-        return np.asarray(np.clip(self.after(values) - first, 0, self.size - 1))
-
-    def after(self, values: FloatArray) -> Array:
-        """Return the groups of released values or codes."""
-        return np.asarray(np.searchsorted(self.cuts, values, side="right"))
-
-    @cached_property
-    def cuts(self) -> FloatArray:
-        """The boundaries between groups of released numbers."""
-        return np.arange(0.5, self.size - 1.0) if self.edges is None else self.edges
-
-
 def column_moves(noiser: Any, table: Any, name: Any, n_bins: int) -> ColumnMoves:
-    """Return how often values of a column are released as others, without a draw."""
+    """Return the distributions of a column before and after a release, without a draw."""
     if not hasattr(noiser, "_check_as_certified") or not hasattr(noiser, "transform_batches"):
         raise TypeError(
             f"noiser must be a fitted PufferfishNoiser, got {quoted(noiser)}; call fit first."
@@ -339,59 +266,39 @@ def column_moves(noiser: Any, table: Any, name: Any, n_bins: int) -> ColumnMoves
             f"noiser must release noise, got {quoted(noiser)}; read its utility_ for the changes "
             "of columns."
         )
+    release = _release_of(noiser._fitted.mechanism.columns, name)
     read = next_table(noiser, table)
-    release = release_of(noiser, name)
     column = release.column
     placed = placed_in(column, values_of(read, column))
     there = ~(placed.gone | placed.strange)
-    _check_some(column, there)
-    raw = _raw(column, placed)[there]
-    groups = groups_of(release, raw, n_bins)
-    atoms = raw if column.free else column.atoms[placed.codes[there]]
-    states, kept = np.unique(atoms, return_inverse=True)
-    distributions = _distributions(release, states, groups)
-    joint = _joint(groups.before(raw), kept, distributions, groups.size)
-    return ColumnMoves(column.name, groups, joint, 1.0 - float(there.mean()))
-
-
-def released_shares(noiser: Any, moves: ColumnMoves, released: Any) -> FloatArray:
-    """Return the shares of what was released, over the same groups."""
-    if not is_frame(readable(released, "released")):
-        raise TypeError(
-            f"released must be the DataFrame that transform returned, got "
-            f"{type(released).__name__}; leave it out to see what is expected."
-        )
-    table = frame_table(readable(released, "released"), "released")
-    if moves.name not in table.names:
+    if not there.any():
         raise ValueError(
-            f"released lacks column {quoted(moves.name)}; it has {listed(list(table.names), 10)}."
+            f"column {quoted(column.name)} has no value in these rows that fit has seen, so there "
+            "is nothing to show; pass rows of the table that was fitted."
         )
-    column = release_of(noiser, moves.name).column
-    groups = moves.groups.after(_released_values(column, table.values(moves.name), moves))
-    counts = np.bincount(groups, minlength=moves.groups.n_released)
-    return np.asarray(counts / max(len(groups), 1))
-
-
-def _released_values(column: Column, values: Values, moves: ColumnMoves) -> FloatArray:
-    if moves.groups.labels is not None and values.kind == column.kind:
-        placed = placed_in(column, values)
-        return column.atoms[placed.codes[~(placed.gone | placed.strange)]]
-    if values.kind == "category":
-        raise TypeError(
-            f"column {quoted(moves.name)} of released holds names, and numbers are released; pass "
-            "the table that transform returned."
+    raw = atoms = column.atoms[placed.codes[there]]
+    if column.kind in ("float", "integer"):
+        raw = placed.data[there].astype(float)
+        atoms = raw if column.free else atoms
+    labels = _labels(release)
+    cuts = np.arange(0.5, len(labels) - 1.0) if labels else _edges(release, raw, n_bins)
+    states, counts = np.unique(atoms, return_counts=True)
+    shares = counts / len(raw)
+    chances = _chances(release, states, cuts)
+    after, before, left_out = shares @ chances, _shares(raw, cuts), 1.0 - float(there.mean())
+    if labels is None:
+        middle, beyond = slice(1, -1), float(after[0] + after[-1])
+        return ColumnMoves(
+            column.name, None, cuts, before[middle], after[middle], None, beyond, left_out
         )
-    data: FloatArray = values.data.astype(np.float64)
-    there = np.isfinite(data)
-    if values.missing is not None:
-        there &= ~values.missing
-    numbers: FloatArray = data[there]
-    return numbers
+    own = np.searchsorted(cuts, states)
+    stays: FloatArray = shares * chances[np.arange(len(own)), own]
+    stayed = np.bincount(own, stays, len(labels)).astype(float)
+    return ColumnMoves(column.name, labels, None, before, after, stayed, 0.0, left_out)
 
 
-def release_of(noiser: Any, name: Any) -> ColumnRelease:
+def _release_of(releases: Sequence[ColumnRelease], name: Any) -> ColumnRelease:
     """Return the release of a column, whose name may be left out of a single one."""
-    releases: Sequence[ColumnRelease] = noiser._fitted.mechanism.columns
     names = [release.column.name for release in releases]
     if name is None and len(names) == 1:
         return releases[0]
@@ -403,93 +310,64 @@ def release_of(noiser: Any, name: Any) -> ColumnRelease:
     return releases[names.index(name)]
 
 
-def _check_some(column: Column, there: Array) -> None:
-    if not there.any():
-        raise ValueError(
-            f"column {quoted(column.name)} has no value in these rows that fit has seen, so there "
-            "is nothing to show; pass rows of the table that was fitted."
-        )
-
-
-def _raw(column: Column, placed: Placed) -> FloatArray:
-    """Return numbers as they stand in the table, and codes of what has none."""
-    if column.kind in ("float", "integer"):
-        return placed.data.astype(float)
-    return column.atoms[placed.codes]
-
-
-def groups_of(release: ColumnRelease, raw: FloatArray, n_bins: int) -> ValueGroups:
-    """Return the groups of a column: its values, or intervals of numbers."""
+def _labels(release: ColumnRelease) -> list[Any] | None:
+    """Return the values of a column that are shown one by one; None of numbers."""
     column = release.column
     if column.unordered or (column.kind == "category" and release.output != "noisy"):
         booleans = [False, True, None][: 2 + (column.missing_code is not None)]
-        return ValueGroups(labels=list(column.levels) if column.levels is not None else booleans)
-    pad = _pad(release)
+        return booleans if column.levels is None else list(column.levels)
+    return None
+
+
+def _edges(release: ColumnRelease, raw: FloatArray, n_bins: int) -> FloatArray:
+    """Return the edges of intervals that hold all numbers, and most of them with their noise."""
     low, high = float(raw.min()), float(raw.max())
-    pad = min(pad, high - low) if high > low else pad
-    return ValueGroups(edges=_edges(low - pad, high + pad, column.whole, n_bins))
-
-
-def _pad(release: ColumnRelease) -> float:
-    """Return how far noise moves all but a small share of values."""
-    if release.noise is None:
-        return 0.0
-    far = scale_of(release)
-    while float(release.noise.mass(far, math.inf)) > _TAIL:
-        far *= 1.25
-    return far
-
-
-def _edges(low: float, high: float, whole: bool, n_bins: int) -> FloatArray:
-    if whole:
-        first, last = math.floor(low), math.ceil(high)
+    pad = 0.0
+    if release.noise is not None:
+        pad = scale_of(release)
+        while float(release.noise.mass(pad, math.inf)) > _TAIL:
+            pad *= 1.25
+        pad = min(pad, high - low) if high > low else pad
+    if release.column.whole:
+        first, last = math.floor(low - pad), math.ceil(high + pad)
         width = max(1, math.ceil((last - first + 1) / n_bins))
         n = math.ceil((last - first + 1) / width)
-        edges: FloatArray = first - 0.5 + width * np.arange(n + 1.0)
-        return edges
-    if low == high:
+        return np.asarray(first - 0.5 + width * np.arange(n + 1.0))
+    if low == high and not pad:
         return np.array([low - 0.5, low + 0.5])
-    edges = np.linspace(low, high, n_bins + 1)
-    edges[-1] = np.nextafter(high, np.inf)
+    edges = np.linspace(low - pad, high + pad, n_bins + 1)
+    edges[-1] = np.nextafter(edges[-1], np.inf)
     return edges
 
 
-def _joint(before: Array, states: Array, distributions: Any, size: int) -> FloatArray:
-    """Return the shares of rows by group and by what they become."""
-    ones = np.full(len(before), 1.0 / len(before))
-    rows = coo_array((ones, (before, states)), shape=(size, distributions.shape[0])).tocsr()
-    joint = rows @ distributions
-    dense: FloatArray = joint if isinstance(joint, np.ndarray) else joint.toarray()
-    return dense
+def _shares(values: FloatArray, cuts: FloatArray) -> FloatArray:
+    """Return the shares of values between the cuts, and beyond the first and last."""
+    groups = np.searchsorted(cuts, values, side="right")
+    return np.asarray(np.bincount(groups, minlength=len(cuts) + 1) / len(values))
 
 
-def _distributions(release: ColumnRelease, atoms: FloatArray, groups: ValueGroups) -> FloatArray:
-    """Return the distribution of the group that each atom is released in."""
+def _chances(release: ColumnRelease, atoms: FloatArray, cuts: FloatArray) -> FloatArray:
+    """Return the chance that each atom is released between two cuts, or beyond all of them."""
     if release.mixing is not None:
-        return _mixed(release, atoms, groups)
-    length = max(1, _ENTRIES // groups.n_released)
-    starts = counted(range(0, len(atoms), length), "parts of the values followed")
-    return np.concatenate([_noisy(release, atoms[at : at + length], groups) for at in starts])
-
-
-def _noisy(release: ColumnRelease, atoms: FloatArray, groups: ValueGroups) -> FloatArray:
+        values = np.array(release.mixing.values)
+        kept = kept_numerator(scale_of(release)) / WHOLE
+        chances = np.tile((1.0 - kept) * release.mixing.probabilities, (len(atoms), 1))
+        chances[np.arange(len(atoms)), release.mixing.codes_of(atoms)] += kept
+        return np.asarray(chances @ np.eye(len(cuts) + 1)[np.searchsorted(cuts, values)])
     if release.noise is None:
-        return np.eye(groups.n_released)[groups.after(atoms)]
+        return np.eye(len(cuts) + 1)[np.searchsorted(cuts, atoms, side="right")]
+    length = max(1, _ENTRIES // (len(cuts) + 1))
+    starts = counted(range(0, len(atoms), length), "parts of the values followed")
+    return np.concatenate([_noisy(release, atoms[at : at + length], cuts) for at in starts])
+
+
+def _noisy(release: ColumnRelease, atoms: FloatArray, cuts: FloatArray) -> FloatArray:
+    assert release.noise is not None
     indices = to_indices(atoms, release.grid)[:, None]
     # x + g K lies below a cut where K is smaller than the first whole number at or beyond it
-    steps = np.ceil(groups.cuts / release.grid - indices)
+    steps = np.ceil(cuts / release.grid - indices)
     # whole numbers: K is noise rounded to the nearest step; others: rounded down
     edges = (steps - (0.5 if release.whole else 0.0)) * release.grid
     edges = np.pad(edges, ((0, 0), (1, 1)), constant_values=np.inf)
     edges[:, 0] = -np.inf
     return release.noise.mass(edges[:, :-1], edges[:, 1:])
-
-
-def _mixed(release: ColumnRelease, atoms: FloatArray, groups: ValueGroups) -> FloatArray:
-    """Return the distribution of values that are kept or redrawn."""
-    assert release.mixing is not None
-    alphabet = np.array(release.mixing.values)
-    kept = kept_numerator(scale_of(release)) / WHOLE
-    distributions = np.tile((1.0 - kept) * release.mixing.probabilities, (len(atoms), 1))
-    distributions[np.arange(len(atoms)), release.mixing.codes_of(atoms)] += kept
-    return distributions @ np.eye(groups.n_released)[groups.after(alphabet)]

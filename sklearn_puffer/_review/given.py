@@ -13,6 +13,7 @@ from sklearn.model_selection import train_test_split
 from sklearn_puffer._base import Array, check_count
 from sklearn_puffer._codes import (
     MOST_SECRETS,
+    WAY_OF_TEXT,
     bins_of,
     check_few,
     edges_of,
@@ -22,7 +23,6 @@ from sklearn_puffer._codes import (
     public_columns,
     read_secret,
     resolve,
-    way_of_text,
 )
 from sklearn_puffer._engines import is_lazy
 from sklearn_puffer._release import TableRelease
@@ -144,7 +144,7 @@ def _fact(table: Table, name: Name, use: str, kind: str, *, named: bool) -> Colu
     kind = next(each for each, true in applies.items() if true)
     suits = kind not in _REMARKS or (named and kind in _IF_NAMED)
     remark = "" if use or suits else _REMARKS[kind]
-    remark = remark.format(n=n, rows=len(data), way=way_of_text(values))
+    remark = remark.format(n=n, rows=len(data), way=WAY_OF_TEXT)
     use = use or ("release" if suits else "leave out")
     return ColumnFacts(name, use, kind, n, values.n_missing, remark)
 

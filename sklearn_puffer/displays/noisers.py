@@ -15,7 +15,7 @@ import numpy as np
 
 from sklearn_puffer._base import FloatArray, check_count, check_verbose, listening, task
 from sklearn_puffer._certificates import Certificate
-from sklearn_puffer._noiser import column_moves, released_shares
+from sklearn_puffer._noiser import column_moves
 from sklearn_puffer._release import TableRelease
 from sklearn_puffer._tables import Name
 from sklearn_puffer._words import listed, quoted, shown
@@ -326,18 +326,16 @@ class ReleaseDisplay(Display):
     before, after : ndarray of shape (n,)
         Shares of the rows with a value.
     stayed : ndarray of shape (n,) or None
-        Of categories: the part of ``after`` that had the value before. None with ``released=``.
+        Of categories: the part of ``after`` that had the value before.
     beyond : float
         The share of rows that are released outside the histogram.
     left_out : float
         The share of all rows whose value is missing, or was not seen in `fit`.
-    expected : bool
-        Whether ``after`` is the expected distribution, not that of a release.
 
     Notes
     -----
     Nothing is released to be drawn: ``after`` is the exact mean over all releases of these rows,
-    computed from the distribution of the noise, or that of the release in ``released=``.
+    computed from the distribution of the noise.
 
     Examples
     --------
@@ -363,7 +361,6 @@ class ReleaseDisplay(Display):
     stayed: FloatArray | None = None
     beyond: float = 0.0
     left_out: float = 0.0
-    expected: bool = True
 
     @classmethod
     def from_noiser(
@@ -372,7 +369,6 @@ class ReleaseDisplay(Display):
         table: Any,
         *,
         column: Any = None,
-        released: Any = None,
         n_bins: int = 30,
         verbose: int = 0,
         ax: Any = None,
@@ -388,9 +384,6 @@ class ReleaseDisplay(Display):
             The raw rows, as `PufferfishNoiser.transform` takes them.
         column : str or int, default=None
             The column; may be omitted if only one is released.
-        released : DataFrame, default=None
-            A table that `PufferfishNoiser.transform` returned; None computes the expected
-            distribution, and draws no noise.
         n_bins : int, default=30
             The number of bins of the histogram.
         verbose : int, default=0
@@ -418,56 +411,38 @@ class ReleaseDisplay(Display):
         n_bins, what = check_count(n_bins, "n_bins"), "moves of the values"
         with listening(check_verbose(verbose), what), task(what, heads=True):
             moves = column_moves(noiser, table, column, n_bins)
-        groups, numbers = moves.groups, moves.groups.edges is not None
-        stayed = None if numbers or released is not None else np.diag(moves.joint)
-        after = moves.joint.sum(axis=0)
-        if released is not None:
-            after = released_shares(noiser, moves, released)
-        return cls(
-            moves.name,
-            groups.labels,
-            groups.edges,
-            moves.joint.sum(axis=1),
-            after[1:-1] if numbers else after,
-            stayed,
-            float(after[0] + after[-1]) if numbers else 0.0,
-            moves.left_out,
-            released is None,
-        ).plot(ax=ax, **kwargs)
+        return cls(**vars(moves)).plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, options: dict[str, Any]) -> None:
-        after = "expected after" if self.expected else "released"
         if self.edges is None:
-            self._draw_bars(ax, after, options)
+            self._draw_bars(ax, options)
         else:
-            self._draw_histogram(ax, after, options)
+            self._draw_histogram(ax, options)
         top = 100.0 * float(max(self.before.max(), self.after.max()))
         ax.set_ylim(0.0, _MARGIN * top)
         ax.legend(fontsize="small")
 
-    def _draw_bars(self, ax: Any, said: str, options: dict[str, Any]) -> None:
+    def _draw_bars(self, ax: Any, options: dict[str, Any]) -> None:
         assert self.labels is not None
+        assert self.stayed is not None
         names, onto = _lumped(self.labels, np.maximum(self.before, self.after), _MOST)
         before, after = 100.0 * self.before @ onto, 100.0 * self.after @ onto
-        stayed = None if self.stayed is None else 100.0 * self.stayed @ onto
+        stayed = 100.0 * self.stayed @ onto
         centres = np.arange(len(names))
         look = {"width": 0.4, "edgecolor": DARK, "linewidth": 0.8, **options}
         ax.bar(centres - 0.2, before, label="before", **{"color": DARK, **look})
-        if stayed is not None:
-            ax.bar(centres + 0.2, stayed, label="stays", **{"color": MIDDLE, **look})
-        below = np.zeros(len(names)) if stayed is None else stayed
-        said = said if stayed is None else "comes from other values"
-        hatched = {"color": LIGHT, "hatch": "//", **look}
-        ax.bar(centres + 0.2, after - below, bottom=below, label=said, **hatched)
+        ax.bar(centres + 0.2, stayed, label="stays", **{"color": MIDDLE, **look})
+        hatched = {"color": LIGHT, "hatch": "//", "label": "comes from other values", **look}
+        ax.bar(centres + 0.2, after - stayed, bottom=stayed, **hatched)
         name_ticks(ax.xaxis, names, rotate=are_long(names))
         ax.set(xlabel=label(self.name, 60), ylabel="rows (%)")
 
-    def _draw_histogram(self, ax: Any, said: str, options: dict[str, Any]) -> None:
+    def _draw_histogram(self, ax: Any, options: dict[str, Any]) -> None:
         assert self.edges is not None
-        said += f", {self.beyond:.0%} beyond the axis" * (self.beyond >= 0.005)
+        said = f", {self.beyond:.0%} beyond the axis" if self.beyond >= 0.005 else ""
         filled = {"fill": True, "color": LIGHT, "edgecolor": MIDDLE, "label": "before"}
         ax.stairs(100.0 * self.before, self.edges, **{**filled, **options})
-        line = {"color": DARK, "linewidth": 1.8, "label": said}
+        line = {"color": DARK, "linewidth": 1.8, "label": f"expected after{said}"}
         ax.stairs(100.0 * self.after, self.edges, baseline=None, **{**line, **options})
         width = float(self.edges[1] - self.edges[0])
         ax.set(xlabel=label(self.name, 60), ylabel=f"rows (%) in each stretch of {width:.3g}")
