@@ -5,6 +5,7 @@ All their tests share a worker, one Spark and one Dask: these take seconds to st
 Where one is absent its tests skip and say so; with ``PUFFER_REQUIRE_ENGINES=1`` they fail.
 """
 
+import functools
 import gc
 import os
 import shutil
@@ -21,6 +22,11 @@ MARKS = [
     pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
+
+
+def on_clusters(test):
+    """Mark one test of a file that has others."""
+    return functools.reduce(lambda marked, mark: mark(marked), MARKS, test)
 
 
 def needs(module, program=None):

@@ -133,7 +133,7 @@ def random_crowd(rng, secrets="distribution-absence"):
 )
 def test_every_pattern_of_presence_is_answered_within_the_certificate(strategy, secrets, unit):
     rng = np.random.default_rng([len(strategy), len(secrets), len(unit)])
-    for _ in range(4):
+    for _ in range(2):
         crowd, epsilon = random_crowd(rng, secrets), float(rng.choice([0.05, 0.5, 2.0]))
         query = PufferfishSum(epsilon, secrets=secrets, strategy=strategy, unit=unit).fit(crowd)
         certificate = query.certificate_

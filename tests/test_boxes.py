@@ -239,7 +239,7 @@ def test_equal_priors_lose_next_to_nothing(noise, notion):
         assert high < 1e-8
 
 
-@pytest.mark.parametrize("factor", [1e-12, 1e-3, 1e12])
+@pytest.mark.parametrize("factor", [1e-12, 1e12])
 @pytest.mark.parametrize("noise", HEAVY_LAST, ids=str)
 def test_extreme_scales_give_sound_intervals(noise, factor):
     p, q = point(0.0, 0.0), point(1.0, 0.5)
@@ -255,7 +255,7 @@ KINKS = [Pufferfish(0.5), Pufferfish(0.3, 1e-3), RenyiPufferfish(0.5, 2.0)]
 
 
 @pytest.mark.parametrize("notion", KINKS, ids=repr)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_boxes_with_kinks_inside_hold_the_loss(notion, seed, monkeypatch):
     """Few edges are atoms, and no box is cut: the loss lies within wide ends all the same."""
     rng = np.random.default_rng(seed)

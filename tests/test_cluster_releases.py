@@ -71,8 +71,8 @@ def in_memory(noiser, table, **options):
 
 
 def test_a_plan_is_the_release_in_memory_bit_for_bit(lazy):
-    step = 1 if lazy.__name__ == "in_ibis" else 5
-    for name in [*CASES][::step]:
+    few = ["numbers, bins and categories", "gaps left"]
+    for name in CASES if lazy.__name__ == "in_ibis" else few:
         table, (noiser, _, expected) = CASES[name][0], case(name)
         plan = keyed(noiser, lazy(table))
         assert kind_of(plan) == kind_of(lazy(table)), name
@@ -90,7 +90,7 @@ def test_ids_and_categories_of_a_file_are_those_of_memory(lazy, request, tmp_pat
     def read():
         return read_parquet(engine, str(tmp_path / "rows.parquet"))
 
-    names = own.column_names[:: {"dask": 2, "spark": 4, "ibis": 1}[engine]]
+    names = own.column_names[:: {"dask": 4, "spark": 4, "ibis": 1}[engine]]
     assert ids_that_differ(read, computed, names) == []
     rows = read_parquet(engine, dictionary_file(tmp_path, described=False))
     options = {"public": ["job", "gap", "n"], "missing": "propagate", "dependence": "independent"}

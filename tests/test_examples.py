@@ -6,7 +6,6 @@ import math
 import os
 import re
 import runpy
-import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -15,7 +14,7 @@ import joblib
 import pandas as pd
 import pytest
 import sklearn
-from clusters import needs
+from clusters import needs, on_clusters
 from sklearn.datasets import load_diabetes
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -40,32 +39,10 @@ def run(tmp_path, monkeypatch, capsys):
     return run_example
 
 
-@pytest.fixture
-def start(tmp_path):
-    """Run an example in a process of its own, and return what it prints."""
-
-    def start_example(name, *arguments):
-        command = [
-            sys.executable,
-            "-W",
-            "error::UserWarning",
-            str(EXAMPLES / f"{name}.py"),
-            *arguments,
-        ]
-        environment = os.environ | {"MPLCONFIGDIR": str(tmp_path / ".matplotlib")}
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return start_example
-
-
 def test_every_example_is_run_here():
     here = Path(__file__).read_text(encoding="utf-8")
     names = {path.stem for path in EXAMPLES.glob("[!_]*.py")}
-    assert names == set(re.findall(r'(?:run|start)\("(\w+)"', here))
+    assert names == set(re.findall(r'run\("(\w+)"', here))
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("[!_]*.py")), ids=lambda path: path.stem)
@@ -221,19 +198,12 @@ def test_rows_are_fitted_and_released_where_they_are(run, engine):
     check_engine(run("on_an_engine", engine), engine)
 
 
-@pytest.mark.slow
-@pytest.mark.xdist_group("engines")  # one Spark at a time
-@pytest.mark.parametrize(
-    ("engine", "module", "program"),
-    [
-        ("dask", "dask.dataframe", None),
-        ("spark", "pyspark.sql", "java"),
-        ("ibis", "ibis", None),
-    ],
-)
-def test_rows_are_fitted_and_released_on_a_cluster(start, engine, module, program):
-    needs(module, program)
-    check_engine(start("on_an_engine", engine), engine)
+@on_clusters
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of pandas, by Spark and by Ibis
+@pytest.mark.parametrize("engine", ["dask", "spark", "ibis"])
+def test_rows_are_fitted_and_released_on_a_cluster(run, request, engine):
+    request.getfixturevalue(engine)  # the example takes the cluster that is there
+    check_engine(run("on_an_engine", engine), engine)
 
 
 def check_engine(printed, engine):

@@ -59,7 +59,7 @@ def family(k):
 
 
 @pytest.mark.parametrize("k", [2.0, 4.0])
-@pytest.mark.parametrize("a", [1e-20, 1e-12, 1e-3, 0.3, 1.0, 7.9, 8.1, 1e6, 1e12])
+@pytest.mark.parametrize("a", [1e-20, 1e-3, 1.0, 7.9, 8.1, 1e12])
 def test_a_convolution_holds_the_density_and_both_derivatives(a, k):
     found = gaussian_student(a, k).moments(POINTS)
     for n, t in enumerate(POINTS):

@@ -42,6 +42,8 @@ HOSTILE = [
     " ",
     "",
 ]
+# Where a text takes a table to make: what is unsafe in a name of its own stays so among others.
+TOGETHER = [FORGERY, "".join(HOSTILE[1:12]), *HOSTILE[12:]]
 UNSAFE = {"Cc", "Cf", "Zl", "Zp", "Cs", "Co", "Cn"}
 
 
@@ -131,7 +133,7 @@ def test_different_texts_are_shown_differently():
     assert shown(3) == "3"
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", TOGETHER)
 def test_no_text_of_a_noiser_can_be_forged(name, tmp_path):
     n = 40
     X = pd.DataFrame(
@@ -202,7 +204,7 @@ def test_labels_that_write_themselves_are_shown_on_one_line(text):
         check_line(texts_of(call))
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", TOGETHER)
 def test_no_text_of_a_sum_can_be_forged(name):
     X = pd.DataFrame({f"by{name}": [name, "other"] * 10, f"y{name}": [0, 1, 1, 1] * 5})
     query = PufferfishSum(0.5, value=f"y{name}", by=f"by{name}", presence=0.5)

@@ -489,9 +489,7 @@ def test_coarse_steps_are_rounded_in_32_bits_as_in_64(k, nearest):
         (56.7, 1.0, True, True),
         (56.7, 1.0, False, True),
         (2.0**19, 1.0, True, True),
-        (2.0**20, 1.0, True, None),  # at the border, for one distribution or the other
-        (2.0**21, 1.0, True, None),
-        (2.0**22, 1.0, True, None),
+        (2.0**21, 1.0, True, None),  # at the border, for one distribution or the other
         (2.0**21, 1.0, False, None),
         (1e9, 1.0, True, False),
     ],
