@@ -614,3 +614,11 @@ def test_a_certificate_written_before_a_field_was_is_read_with_its_default(key):
     record = json.loads(text_of("laplace"))
     del record["certificate"][key]
     assert getattr(PufferfishRelease.from_json(signed(record)).certificate_, key) == EARLIER[key]
+
+
+def test_certificates_with_figures_of_earlier_versions_are_read():
+    record = json.loads(json.dumps(noiser_of().certificate_.to_dict()))
+    record |= {"least": 0.5, "counted": [{"columns": ["x"], "loss": 1.5, "beyond": 0.1}]}
+    read = certificate_from_dict(record)
+    assert [each.loss for each in read.counted] == [1.5]
+    assert read.holds

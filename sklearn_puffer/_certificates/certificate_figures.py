@@ -441,10 +441,13 @@ class CountedLoss:
         The columns that the reader sees, whose distributions given each secret are counted.
     loss : float
         Proven upper end for the worst pair of secrets, in the unit of the budget.
+    beyond : float or None
+        None: earlier versions had the delta at which epsilon is kept nevertheless.
     """
 
     columns: tuple[Name, ...]
     loss: float
+    beyond: float | None = None
 
 
 def model_lines(models: Sequence[ModelFacts], counted: Sequence[CountedLoss]) -> list[str]:
