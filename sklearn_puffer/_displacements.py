@@ -450,7 +450,7 @@ def worst_shifts(
     displacements = record_displacements(
         correlations, n_records, batch_size, distance, lipschitz, sensitivity, step
     )
-    return displacements.worst(in_order(check_records(records, displacements.n_records)))
+    return displacements.worst(_check_records(records, displacements.n_records))
 
 
 def _dominating(rows: Iterable[FloatArray]) -> FloatArray:
@@ -483,19 +483,14 @@ def check_index(index: Any, count: int, name: str) -> int:
     return i
 
 
-def check_records(records: Sequence[int] | None, n: int) -> Sequence[int]:
-    """Return the declared records in the order given; all by default."""
+def _check_records(records: Sequence[int] | None, n: int) -> Sequence[int]:
+    """Return the declared records in ascending order, each once; all by default."""
     if records is None:
         return range(n)
     chosen = [check_index(i, n, "records") for i in as_array(records, "records").ravel().tolist()]
     if not chosen:
         raise ValueError("records is empty; name the records whose values are secrets, or None.")
-    return chosen
-
-
-def in_order(records: Sequence[int]) -> Sequence[int]:
-    """Return records in ascending order, each once."""
-    return records if isinstance(records, range) else sorted(set(records))
+    return sorted(set(chosen))
 
 
 def _check_correlations(correlations: float | ArrayLike, n: int) -> float | FloatArray:

@@ -223,7 +223,7 @@ class Relaxed:
             for coupled in couplings(pairs, noise)
             for groups in entry_groups(coupled, noise.max_divergence(coupled.shifts), sides)
         ]
-        return ConditionalMeans.within(conditions, notion.budget)
+        return ConditionalMeans(conditions, notion.budget)
 
 
 def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:

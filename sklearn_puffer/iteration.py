@@ -46,7 +46,6 @@ SGD estimators do it inside.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import inf, isfinite, log, log1p, nextafter, sqrt
 from typing import Any
 
@@ -56,21 +55,15 @@ from numpy.typing import ArrayLike
 from sklearn_puffer._base import (
     FloatArray,
     check_above,
-    check_choice,
-    check_count,
     check_positive,
     real_numbers,
 )
 from sklearn_puffer._displacements import (
     batch_shifts,
-    check_index,
-    check_records,
     check_sequence,
-    check_size,
     contraction,
     gaussian_shifts,
     joint_shifts,
-    record_displacements,
     worst_shifts,
 )
 from sklearn_puffer._numerics import ULP
@@ -80,14 +73,11 @@ __all__ = [
     "batch_shifts",
     "contraction",
     "gaussian_shifts",
-    "group_privacy_loss",
     "iteration_loss",
     "joint_shifts",
     "optimal_shifts",
-    "record_losses",
     "shuffled_loss",
     "smallest_sigma",
-    "uncorrelated_loss",
     "worst_shifts",
 ]
 
@@ -95,7 +85,6 @@ _SUM_ROUNDING = 1.0 + 8.0 * ROUNDING  # covers the rounding of a sum over a mill
 _SMALLEST = 1e-299  # divergences below 1e-300 are only that small (see `noise`)
 _NEAREST = 1e-150  # shorter shifts, in scales, count as this: their squares are floats
 _LEAST_EPSILON = 1e-250
-_TOLERANCE = 1e-9  # for the rounding of the caller's shifts
 
 
 def optimal_shifts(
@@ -217,7 +206,6 @@ def iteration_loss(
     *,
     contractions: ArrayLike | None = None,
     noise: str | Noise = "gaussian",
-    shifts: str | ArrayLike = "optimal",
 ) -> float:
     r"""Return a bound on the Renyi loss of releasing the last step of a noisy iteration.
 
@@ -237,11 +225,6 @@ def iteration_loss(
         c_t in [0, 1]; 1 by default. See `contraction`.
     noise : str or noise family
         Step t adds sigma_t times a draw of it; a name stands for the family of scale 1.
-    shifts : {"optimal", "equal", "each"} or array-like of shape (T,)
-        How much displacement the noise of each step hides. ``"each"``: a_t = s_t (004, Prop. 6.4).
-        ``"equal"``: a_t = mean of s (004, Prop. F.2), for non-increasing s.
-        ``"optimal"``: the smallest total for Gaussian noise; for another noise the best of the
-        Gaussian optimum and "each". An array is taken as it is, if it is feasible.
 
     Returns
     -------
@@ -251,12 +234,13 @@ def iteration_loss(
     Raises
     ------
     TypeError, ValueError
-        If a sequence is not valid, displacements grow with "equal", or an array of shifts makes
-        some z_t negative or z_T positive.
+        If a sequence is not valid, or a number out of range.
 
     Notes
     -----
-    *Formal guarantees.* An upper bound in real arithmetic, rounded up, for every contractive
+    *Formal guarantees.* The a_t are those of `optimal_shifts`, or, for other noise than Gaussian
+    noise, a_t = s_t (004, Prop. 6.4) where that is less.
+    It is an upper bound in real arithmetic, rounded up, for every contractive
     iteration with such displacements, by the theorem at the top of the module's source, which also
     has the norm for each noise in several dimensions. It is not exact: maps that bring points
     closer than c_t lose less.
@@ -266,56 +250,14 @@ def iteration_loss(
     >>> from sklearn_puffer.iteration import iteration_loss
     >>> round(iteration_loss([2.0, 0.0, 0.0], 1.0, alpha=2.0), 6)  # 2^2 / 3
     1.333333
-    >>> round(iteration_loss([2.0, 0.0, 0.0], 1.0, alpha=2.0, shifts="each"), 6)
-    4.0
     """
     order = check_above(alpha, 1.0, "alpha")
     displacements, scales, factors = _iteration(s, sigmas, contractions)
     family = named_noise(noise)
-    choices = [_chosen(shifts, displacements, scales, factors)]
-    if isinstance(shifts, str) and shifts == "optimal" and not family.is_normal:
+    choices = [_optimal(displacements, scales, factors)]
+    if not family.is_normal:
         choices.append(displacements)
     return min(_total(family, a, scales, order) for a in choices)
-
-
-def _chosen(
-    shifts: str | ArrayLike, s: FloatArray, sigmas: FloatArray, factors: FloatArray
-) -> FloatArray:
-    if not isinstance(shifts, str):
-        return _feasible(shifts, s, factors)
-    name = check_choice(shifts, "shifts", ["optimal", "equal", "each"])
-    if name == "optimal":
-        return _optimal(s, sigmas, factors)
-    if name == "each":
-        return s
-    if np.any(np.diff(s) > 0.0):
-        t = int(np.argmax(np.diff(s) > 0.0))
-        raise ValueError(
-            f"shifts='equal' needs displacements that do not grow, and s grows from {s[t]:g} to "
-            f"{s[t + 1]:g} at step {t + 1}; use shifts='optimal'."
-        )
-    # Equal shifts ignore the contractions; the pass of (1) at the end does not.
-    return _safe(np.full_like(s, s.mean() * (1.0 + 4.0 * len(s) * ULP)), s, factors)
-
-
-def _feasible(shifts: ArrayLike, s: FloatArray, factors: FloatArray) -> FloatArray:
-    """Return the caller's shifts with z_T = 0; refuse them where more than rounding is missing."""
-    a = check_sequence(shifts, "shifts")
-    if len(a) != len(s):
-        raise ValueError(f"shifts has {len(a)} entries and s {len(s)}; give one for each step.")
-    safe, scale = _safe(a, s, factors), _TOLERANCE * max(float(s.sum()), _SMALLEST)
-    if np.any(a > safe + scale):
-        t = int(np.argmax(a > safe + scale))
-        raise ValueError(
-            f"shifts hides {a[t]:g} at step {t}, where only {safe[t]:g} has moved: z_{t} would be "
-            "negative; hide it later, or use optimal_shifts."
-        )
-    if safe[-1] > a[-1] + scale:
-        raise ValueError(
-            f"shifts leaves {safe[-1] - a[-1]:g} unhidden at the last step; raise the shifts, or "
-            "use optimal_shifts."
-        )
-    return safe
 
 
 def _total(family: Noise, a: FloatArray, sigmas: FloatArray, alpha: float) -> float:
@@ -420,99 +362,6 @@ def _by_step(values: ArrayLike, n_steps: int, name: str) -> FloatArray:
     return np.broadcast_to(array, (n_steps,)).copy()
 
 
-def record_losses(
-    correlations: float | ArrayLike,
-    n_records: int,
-    distance: float,
-    *,
-    sigma: float,
-    alpha: float,
-    batch_size: int = 1,
-    lipschitz: float = inf,
-    sensitivity: float = 1.0,
-    step: float = 1.0,
-    contractions: ArrayLike | None = None,
-    records: Sequence[int] | None = None,
-) -> FloatArray:
-    r"""Return the Renyi bound of each record, under the same Gaussian noise at each step.
-
-    Parameters
-    ----------
-    correlations : float or array-like
-        As for `gaussian_shifts`, between records.
-    n_records : int
-        As for `batch_shifts`.
-    distance : float
-        How far two values of the secret lie apart.
-    sigma, alpha : float
-        Standard deviation of the noise of each step, and Renyi order.
-    batch_size : int, default=1
-        As for `batch_shifts`.
-    lipschitz, sensitivity, step : float
-        As for `gaussian_shifts`.
-    contractions : float or array-like of shape (T,), optional
-        c_t in [0, 1]; 1 by default.
-    records : sequence of int, optional
-        The records whose values are secrets; all by default.
-
-    Returns
-    -------
-    ndarray of shape (n_records,) or (len(records),)
-        `iteration_loss` of each record's `batch_shifts`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `gaussian_shifts` and `iteration_loss`.
-
-    Notes
-    -----
-    *Formal guarantees.* Each entry is an upper bound, as `iteration_loss`. Equal correlations
-    without contractions and without a shorter last batch have a closed form. With m steps from the
-    record's batch on, and a displacement b of that batch and l of the others, it is
-
-    .. math:: \frac{\alpha}{2 \sigma^2} \left((T - m) l^2 + m (l + (b - l) / m)^2\right)
-
-    Everything else takes O(n) a record: use `worst_shifts` for the largest alone.
-
-    Examples
-    --------
-    >>> from sklearn_puffer.iteration import record_losses
-    >>> record_losses(0.0, 3, distance=1.0, sigma=1.0, alpha=2.0).round(6).tolist()
-    [0.333333, 0.5, 1.0]
-    """
-    displacements = record_displacements(
-        correlations, n_records, batch_size, distance, lipschitz, sensitivity, step
-    )
-    chosen = check_records(records, displacements.n_records)
-    order, scale = check_above(alpha, 1.0, "alpha"), check_positive(sigma, "sigma")
-    whole = displacements.n_records % displacements.batch_size == 0
-    if isinstance(displacements.table, float) and contractions is None and whole:
-        last = displacements.of(displacements.n_records - 1)
-        return _equal_losses(last, np.asarray(chosen) // displacements.batch_size, scale, order)
-    return np.array(
-        [
-            iteration_loss(displacements.of(i), scale, order, contractions=contractions)
-            for i in chosen
-        ]
-    )
-
-
-def _equal_losses(last: FloatArray, batch: Any, sigma: float, alpha: float) -> FloatArray:
-    """Return the losses of equally correlated records in these batches, by the closed form.
-
-    Before the record's step a_t = l. From there on the shifts are equal, which is feasible because
-    the displacements do not grow (004, Prop. F.2).
-    """
-    other, secret, total = float(last[0]), float(last[-1]), len(last)
-    m = total - batch
-    with np.errstate(over="ignore"):
-        pooled = np.square(_in_scales(other + (secret - other) / m, sigma))
-        alone = np.square(_in_scales(np.float64(other), sigma))
-        losses: FloatArray = 0.5 * alpha * (batch * alone + m * pooled) * _SUM_ROUNDING
-    return losses
-
-
 def shuffled_loss(losses: ArrayLike, alpha: float) -> float:
     r"""Return the loss of a record whose position in the order is secret and uniform.
 
@@ -568,89 +417,3 @@ def shuffled_loss(losses: ArrayLike, alpha: float) -> float:
     else:
         mean = most + log(float(np.mean(np.exp((values - most) * rate)))) / rate
     return min(mean * _SUM_ROUNDING + _SMALLEST, most)
-
-
-def group_privacy_loss(steps: int, shift: float, sigma: float, alpha: float) -> float:
-    r"""Return the loss when every record moves at every step, for comparison (004, section 6.4).
-
-    .. math:: T \frac{\alpha s^2}{2 \sigma^2}
-
-    Parameters
-    ----------
-    steps : int
-        Their number T.
-    shift : float
-        s = eta min(2 L, C d), the displacement of one step.
-    sigma, alpha : float
-        Standard deviation of the noise of each step, and Renyi order.
-
-    Returns
-    -------
-    float
-        In nats.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a number is out of range.
-
-    Notes
-    -----
-    *Formal guarantees.* `iteration_loss` of T equal displacements: an upper bound, rounded up.
-
-    Examples
-    --------
-    >>> from sklearn_puffer.iteration import group_privacy_loss
-    >>> round(group_privacy_loss(10, shift=2.0, sigma=1.0, alpha=2.0), 6)
-    40.0
-    """
-    return _even_loss(float(check_count(steps, "steps")), 1.0, shift, sigma, alpha)
-
-
-def uncorrelated_loss(steps: int, index: int, shift: float, sigma: float, alpha: float) -> float:
-    r"""Return the loss when only one record moves, for comparison (004, Lemma F.1).
-
-    .. math:: \frac{\alpha s^2}{2 \sigma^2 (T - i)}
-
-    With s = 2 L eta and noise of standard deviation sigma eta it is Lemma F.1's
-    2 alpha L^2 / (sigma^2 (T - i + 1)), where i counts from 1.
-
-    Parameters
-    ----------
-    steps, index : int
-        Their number T, and the step i of the record, counted from 0.
-    shift : float
-        The displacement s of that step.
-    sigma, alpha : float
-        Standard deviation of the noise of each step, and Renyi order.
-
-    Returns
-    -------
-    float
-        In nats.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a number is out of range.
-
-    Notes
-    -----
-    *Formal guarantees.* `iteration_loss` of one displacement at step i: an upper bound, rounded up.
-
-    Examples
-    --------
-    >>> from sklearn_puffer.iteration import uncorrelated_loss
-    >>> round(uncorrelated_loss(10, 5, shift=2.0, sigma=1.0, alpha=2.0), 6)
-    0.8
-    """
-    count = check_count(steps, "steps")
-    later = count - check_index(index, count, "index")
-    return _even_loss(1.0, float(later), shift, sigma, alpha)
-
-
-def _even_loss(times: float, over: float, shift: float, sigma: float, alpha: float) -> float:
-    order, scale = check_above(alpha, 1.0, "alpha"), check_positive(sigma, "sigma")
-    with np.errstate(over="ignore"):
-        scales = _in_scales(np.float64(check_size(shift, "shift")), scale)
-        return float(0.5 * order * np.square(scales) * _SUM_ROUNDING * times / over)

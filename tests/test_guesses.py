@@ -14,9 +14,9 @@ NOTIONS += [RenyiPufferfish(0.5, 2.0, 1e-2)]
 DISCRETE = {
     "sensitivity": (0.999, 1.001),
     "wasserstein": (0.9, 1.001),
-    "relaxed": (1.0 - 1e-9, 1.05),
-    "approximate": (0.85, 1.01),
-    "distribution_aware": (0.999, 6.0),
+    "relaxed": (1.0 - 1e-9, 10.0),
+    "approximate": (0.85, 10.0),
+    "distribution_aware": (0.999, 10.0),
 }
 MIXTURES = {
     "wasserstein": (0.999, 1.001),

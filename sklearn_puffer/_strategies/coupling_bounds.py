@@ -151,14 +151,7 @@ class MoveBound:
     def guess(self) -> float:
         """The factor at which the costliest move would be within the budget, alone."""
         far = int(self.moves.largest[self.moves.costs[self.moves.largest].argmax()])
-        whole = factor_of_shift(self.moves.shifts[far], self.noise, self.notion)
-        if self.summary is largest or not self.notion.is_chance:
-            return whole
-        # leaving out half of delta, and losing half of it at the largest move that remains
-        half = self.notion.allowing(0.5 * self.notion.budget)
-        near = self.moves.without(half.budget)
-        far = int(near.largest[near.costs[near.largest].argmax()])
-        return min(whole, factor_of_shift(near.shifts[far], self.noise, half))
+        return factor_of_shift(self.moves.shifts[far], self.noise, self.notion)
 
     def losses(self, factor: float) -> FloatArray:
         """Return bounds of shape (n_pairs, 2)."""
@@ -298,7 +291,6 @@ def single_moves(shifts: FloatArray, noise: Noise) -> Moves:
 
 
 _LARGEST_EXPONENT = 500.0  # e^500 times any count still is a float
-_MARGIN = 1e-6  # room for the search beyond either end of its window
 
 
 @dataclass(frozen=True, eq=False)
@@ -330,11 +322,6 @@ class EntryGroups:
         """Largest cost of each group."""
         return np.maximum.reduceat(self.costs, self.starts)
 
-    @cached_property
-    def means(self) -> FloatArray:
-        """Mean cost of each group."""
-        return np.add.reduceat(self.weights * self.costs, self.starts)
-
     @classmethod
     def of(cls, coupled: Couplings, costs: FloatArray, atoms: Array) -> EntryGroups:
         """Group the entries by ``atoms``, without groups that never are a pair's worst.
@@ -364,18 +351,6 @@ class EntryGroups:
             return np.array([values.argmax()])
         ties = np.flatnonzero(values == self.per_group(self.worst(values)))
         return ties[first_of_each(self.owners[ties])]
-
-    def likely(self, scaled: FloatArray, high: float) -> EntryGroups:
-        """Return the groups whose ``scaled`` log mean is no less than another's at ``high``.
-
-        The other one is the group of the largest mean cost.
-        """
-        leaders = self.leaders(self.means)
-        mask = np.zeros(len(self.starts), dtype=bool)
-        mask[leaders] = True
-        # the leader's own rounding is upwards, so a margin keeps whatever is within it
-        reached = high * self.select(mask).log_means(high) * (1.0 - 1e-9)
-        return self.select(mask | (scaled >= self.per_group(reached)))
 
     def per_group(self, of_pairs: FloatArray) -> FloatArray:
         """Repeat values of pairs for their groups."""
@@ -415,44 +390,23 @@ class EntryGroups:
 
 @dataclass(frozen=True, eq=False)
 class ConditionalMeans:
-    r"""For each pair the largest log mean of its groups, under the most favourable condition.
-
-    Write A(f) = f log E[e^(cost/f)] for a group. It decreases with f, from the largest cost to the
-    mean cost a. For a budget B it is thereby known where the smallest sufficient factor lies,
-
-    .. math:: f_0 = a / B \le f \le f_1 = A(f_0) / B,
-
-    and of all groups only those can be the worst there whose A(f_0) is no less than some A(f_1).
-    These few are all that a search needs; any other factor is answered from all groups.
-    """
+    """For each pair the largest log mean of its groups, under the most favourable condition."""
 
     conditions: Sequence[EntryGroups]
-    likely: Sequence[EntryGroups]
-    window: tuple[float, float]
-    guess: float
+    budget: float
 
-    @classmethod
-    def within(cls, conditions: Sequence[EntryGroups], budget: float) -> ConditionalMeans:
-        """Prepare the means for factors at which the worst of them is about the budget."""
-        least = float(_smallest([groups.worst(groups.means) for groups in conditions]).max())
-        if least == 0.0:
-            return cls(conditions, conditions, (0.0, 0.0), 1.0)
-        low = least / budget * (1.0 - _MARGIN)
-        scaled = [low * groups.log_means(low) for groups in conditions]
-        worst = [g.worst(means) for g, means in zip(conditions, scaled, strict=True)]
-        reach = float(_smallest(worst).max())
-        high = reach / budget * (1.0 + _MARGIN)
-        likely = [g.likely(means, high) for g, means in zip(conditions, scaled, strict=True)]
-        return cls(conditions, likely, (low, high), reach / budget)
+    @property
+    def guess(self) -> float:
+        """The factor at which the largest cost alone would be within the budget."""
+        largest = max(float(groups.costs.max()) for groups in self.conditions)
+        return largest / self.budget or 1.0
 
     def losses(self, factor: float) -> FloatArray:
         """Return bounds of shape (n_pairs, 2)."""
         if factor == 0.0:
             moved = [groups.worst(groups.tops) > 0.0 for groups in self.conditions]
             return both_ways(np.where(np.all(moved, axis=0), np.inf, 0.0))
-        inside = self.window[0] <= factor <= self.window[1]
-        conditions = self.likely if inside else self.conditions
-        return both_ways(_smallest([g.worst(g.log_means(factor)) for g in conditions]))
+        return both_ways(_smallest([g.worst(g.log_means(factor)) for g in self.conditions]))
 
 
 @dataclass(frozen=True, eq=False)
