@@ -32,10 +32,42 @@ LINE = re.compile(r"sklearn_puffer: [^\x00-\x1f]+\n")
 KEY = b"blake2b:" + bytes(32)
 
 
+class Terminal:
+    """A standard error that keeps what is written to it."""
+
+    encoding = "utf-8"
+
+    def __init__(self, moves=True):
+        self.parts, self.moves = [], moves
+
+    def write(self, text):
+        self.parts.append(text)
+        return len(text)
+
+    def flush(self):
+        pass
+
+    def isatty(self):
+        return self.moves
+
+    @property
+    def text(self):
+        return "".join(self.parts)
+
+
 @pytest.fixture
 def at_once(monkeypatch):
     """Let every report be shown, and not only those two seconds apart."""
     monkeypatch.setattr(progress, "EVERY", 0.0)
+
+
+def shown_on(monkeypatch, moves=True, kind="xterm"):
+    """Return a standard error that stands in the place of ours."""
+    found = Terminal(moves)
+    monkeypatch.setattr(sys, "stderr", found)
+    monkeypatch.setenv("TERM", kind)
+    monkeypatch.setenv("COLUMNS", "80")
+    return found
 
 
 def count_to(n):
@@ -48,26 +80,47 @@ def stopped(k):
         raise KeyboardInterrupt
 
 
-# --------------------------------------------------------------------------------------- the lines
+# ------------------------------------------------------------------------------------- the screens
 
 
-def test_reports_are_lines_without_control_codes(at_once, capsys):
+def test_a_terminal_gets_a_bar(at_once, monkeypatch):
+    terminal = shown_on(monkeypatch)
     with listening(1, "work"):
         count_to(4)
-    lines = capsys.readouterr().err.splitlines(keepends=True)
-    assert all(LINE.fullmatch(line) for line in lines)
-    assert "columns: 3 of 4 (75%); about 1 s left" in "".join(lines)
+    assert "columns: 3 of 4 (75%)" in terminal.text
+    assert "about 1 s left" in terminal.text
+    assert "|" in terminal.text
 
 
-def test_a_line_comes_the_more_seldom_the_more_there_were(monkeypatch, capsys):
-    now = [100.0]
-    monkeypatch.setattr(progress, "monotonic", lambda: now[0])
-    with listening(1, "work"), task("columns", 1000) as done:
-        for _ in range(100):
-            now[0] += 1.0
-            done()
-    # every 2 s to the tenth line, every 4 to the twentieth, then every 6
-    assert 24 <= len(capsys.readouterr().err.splitlines()) <= 29
+def test_a_bar_is_gone_when_the_work_is_done(at_once, monkeypatch):
+    terminal = shown_on(monkeypatch)
+    with listening(1, "work"):
+        count_to(3)
+    assert terminal.text.endswith("\r")  # the line is blank again
+    assert terminal.text.count("\x1b[?25l") == terminal.text.count("\x1b[?25h")  # the cursor
+
+
+def test_no_control_codes_go_where_there_is_no_terminal(at_once, monkeypatch):
+    for moves, kind in ((False, "xterm"), (True, "dumb")):
+        stream = shown_on(monkeypatch, moves, kind)
+        with listening(1, "work"):
+            count_to(4)
+        assert stream.parts
+        assert all(LINE.fullmatch(part) for part in stream.parts)
+
+
+def test_a_notebook_gets_a_bar(at_once, monkeypatch):
+    class Shell:
+        kernel = None
+
+    class Python:
+        get_ipython = staticmethod(Shell)
+
+    monkeypatch.setitem(sys.modules, "IPython", Python)
+    notebook = shown_on(monkeypatch, moves=False)
+    with listening(1, "work"):
+        count_to(3)
+    assert "\r" in notebook.text
 
 
 def test_nothing_is_shown_before_two_seconds(monkeypatch, capsys):
@@ -111,12 +164,14 @@ def test_work_goes_on_without_a_standard_error(at_once, monkeypatch, stream):
         count_to(3)
 
 
-def test_after_ctrl_c_nobody_listens(at_once, capsys):
+def test_ctrl_c_leaves_no_bar_and_nobody_who_listens(at_once, monkeypatch):
+    terminal = shown_on(monkeypatch)
     with pytest.raises(KeyboardInterrupt), listening(1, "work"):
         list(map(stopped, counted(range(9), "columns")))
-    assert capsys.readouterr().err
+    told = terminal.text
     count_to(3)
-    assert not capsys.readouterr().err
+    assert terminal.text == told
+    assert told.count("\x1b[?25l") == told.count("\x1b[?25h")
 
 
 def test_there_is_one_reporter_however_many_listen(at_once, capsys):
