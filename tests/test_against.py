@@ -428,6 +428,7 @@ def test_values_fall_into_bins_as_rows_do():
     assert release.against(by_row).loss <= DRAWN
 
 
+@pytest.mark.slow
 def test_a_grid_that_is_too_large_leaves_a_theorem():
     table = some_table().assign(c=np.arange(300) % 2)
     _, release = fit(

@@ -363,6 +363,7 @@ def test_randomised_response_at_its_budget_gives_figures_near_the_allowed_ones()
     assert found.caught
 
 
+@pytest.mark.slow
 def test_a_release_that_loses_more_than_it_says_is_a_finding_with_a_p_value():
     found = audit(lying(), answers(3000), [LOOKS, GaussianNB()])
     assert found.findings[0].attack.low > 1.0
@@ -378,6 +379,7 @@ def test_p_values_are_corrected_over_all_tests_and_never_smaller_than_alone():
     assert (table["p_all"] >= table["p"]).all()
 
 
+@pytest.mark.slow
 def test_rows_that_tell_nothing_are_said_to_leave_nothing_to_find():
     table = answers(400).assign(word=["u", "v", "v", "u"] * 100)
     found = audit(lying(), table, LogisticRegression())
@@ -479,6 +481,7 @@ def test_an_audit_is_saved_as_what_its_name_ends_in_and_never_replaces_a_file(tm
         found.save(tmp_path / "audit.pdf")
 
 
+@pytest.mark.slow
 def test_other_distributions_than_the_fitted_one_are_named_beside_a_finding():
     fitted = answers(200)
     fitted["word"] = ["u", "v", "v", "u"] * 50  # tells nothing, so there is no noise
@@ -528,6 +531,7 @@ def test_a_task_that_is_a_number_learns_from_released_rows():
     assert after < before
 
 
+@pytest.mark.slow
 def test_a_task_that_nothing_tells_has_the_area_of_chance_and_not_its_base_rate():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"word": ["u", "v", "v", "u"] * 300, "s": ["a", "b", "b", "a"] * 300})
@@ -655,6 +659,7 @@ def test_a_release_read_from_its_form_is_attacked_like_its_noiser():
         assert own.table[name].tolist() == other.table[name].tolist()
 
 
+@pytest.mark.slow
 def test_secrets_of_other_types_than_the_fitted_ones_are_said_not_to_fit():
     table = answers(200).assign(s=[0, 1] * 100)
     noiser = PufferfishNoiser(sensitive="s").fit(table)

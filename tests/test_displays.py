@@ -81,6 +81,7 @@ def test_an_attack_is_drawn_beside_what_is_allowed_and_told_by_name(planned):
     assert set(constant.get_ydata()) == {0.5}
 
 
+@pytest.mark.slow
 def test_what_is_no_plan_or_has_nothing_to_draw_is_refused(planned):
     with pytest.raises(TypeError, match="plan must be a Plan, got 3"):
         UtilityDisplay.from_plan(3)

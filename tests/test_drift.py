@@ -628,6 +628,7 @@ def test_distances_are_those_of_the_distributions(noiser):
     assert abs(drift["distance"]["job"] - 0.5 * (shares[0] - shares[1]).abs().sum()) < 0.003
 
 
+@pytest.mark.slow
 def test_continuous_priors_are_checked_too():
     table = people(600)
     free = noiser_of(table[:300], prior="gaussian", public=["pay"]).certificate_

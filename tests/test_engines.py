@@ -365,6 +365,7 @@ def _as_files(folder):
     return folder
 
 
+@pytest.mark.slow
 def test_files_are_read_by_their_path(tmp_path):
     folder = _as_files(tmp_path)
     options = {"sensitive": "s", "public": ["age", "x", "job"], "n_bins": 3}

@@ -291,8 +291,13 @@ def worst_ratio(p, q, kernel, outputs, g):
 
 
 @of_little_use
-@pytest.mark.parametrize("g", [2, 3])
-@pytest.mark.parametrize(("no", "yes"), [*LAWS, ((1, 1), (1, 1)), ((5, 5, 0), (0, 5, 5))])
+@pytest.mark.parametrize(
+    ("no", "yes", "g"),
+    [
+        *((*each, 2) for each in [*LAWS, ((1, 1), (1, 1)), ((5, 5, 0), (0, 5, 5))]),
+        *((*each, 3) for each in [LAWS[0], ((5, 5, 0), (0, 5, 5))]),
+    ],
+)
 def test_no_joint_distribution_of_rows_that_hang_together_loses_more(no, yes, g):
     noiser = fitted(table_of(no, yes), 0.6, g, within_group="any")
     kernel = laplace(noiser.theta_["visits"])

@@ -89,6 +89,7 @@ def test_text_that_is_refused_comes_with_the_way_out_whatever_releases_it(kind, 
         assert 0 < said.index("leave it out") < said.index("ids='column' would release it as it is")
 
 
+@pytest.mark.slow
 def test_a_plan_names_the_way_out_of_text_that_it_leaves_out():
     frame = table(0).drop(columns="column").assign(**{kind: WAYS[kind][0] for kind in WAYS})
     told = plan(frame.head(120), "secret", n_prototypes=2, n_bins=2).columns

@@ -286,6 +286,7 @@ def test_rows_of_gaussian_priors_are_released_jointly_by_default(asked):
     assert_released("gaussian", "laplace", asked)
 
 
+@pytest.mark.slow
 def test_rows_of_mixtures_are_released_jointly_by_default():
     assert_released(MixtureFit(n_components=2), "laplace", {})
 
@@ -328,6 +329,7 @@ def test_four_columns_of_mixtures_are_fitted(noise, asked):
     assert fitted(table(1, d=4), 1.0, prior="gmm", noise=noise, **asked).certificate_.holds
 
 
+@pytest.mark.slow
 def test_averages_over_moves_release_rows_of_gaussian_priors_under_cauchy_noise():
     asked = {"prior": "gaussian", "noise": "cauchy", "alpha": 2.0}
     averaged = fitted(table(), 0.3, strategy="distribution_aware", **asked)

@@ -335,6 +335,7 @@ def test_the_noise_of_a_release_is_the_exact_least(once):
     assert loss[theta] <= 1.0 < loss[0.999 * theta]
 
 
+@pytest.mark.slow
 def test_a_release_is_pickled_made_noisier_and_asked_about_others(once):
     data = table()
     again = pickle.loads(pickle.dumps(once))

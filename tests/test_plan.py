@@ -116,6 +116,7 @@ def test_a_plan_takes_a_task_that_has_missing_values():
     assert found.raw.task > 0.7 > found.bare.task
 
 
+@pytest.mark.slow
 def test_no_row_of_a_large_table_is_fitted_and_measured(found):
     parts = found.measurer.parts
     assert (found.n_rows, found.n_fitted, found.n_held) == (1200, 720, 480)

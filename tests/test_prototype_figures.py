@@ -63,6 +63,7 @@ def test_a_whole_table_tells_more_than_one_row_and_less_the_larger_it_is():
     assert large_loss < single + 0.2
 
 
+@pytest.mark.slow
 def test_tables_of_very_many_rows_are_drawn_without_holding_these():
     channel = rows_of([[3.0, 1.0], [1.0, 3.0]])
     many = counted(np.array([[300, 100], [100, 300]]) * 10**12)
