@@ -575,10 +575,8 @@ def test_the_wrong_theorem_is_caught_and_the_sound_strategy_named(name):
     assert not certificate.holds
     assert certificate.promise().startswith("NOTHING IS PROMISED")
     assert loss_of_mixtures(p, q, noiser, "laplace", budget) > certificate.notion.budget
-    with pytest.raises(UncertifiedError, match=r'strategy="exact" .* theta') as refused:
+    with pytest.raises(UncertifiedError, match='strategy="exact" keeps the guarantee'):
         noiser.transform(numbers(1))
-    named = float(re.search(r"'x0': ([0-9.e+-]+)", str(refused.value)).group(1))
-    assert named == pytest.approx(sound, rel=1e-5)
     with pytest.warns(UserWarning, match="does not hold"):
         released = noiser.set_params(on_uncertified="warn").transform(numbers(1))
     assert len(released) == 60
