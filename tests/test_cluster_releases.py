@@ -282,7 +282,7 @@ def test_ibis_on_a_backend_without_functions_is_refused_by_name(ibis, noiser, tm
         module.sqlite.connect(tmp_path / "rows.db"),
         module.polars.connect({"people": pl.from_pandas(rows)}),
     ):
-        with pytest.raises(TypeError, match=r"do not pass through Python; write it once"):
+        with pytest.raises(TypeError, match=r"do not pass through Python; pass X.to_polars"):
             keyed(numbers, connection.table("people"))
 
 

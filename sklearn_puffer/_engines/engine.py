@@ -243,20 +243,15 @@ def _of_spark(X: Any, types: Mapping[str, Any]) -> Any:
     )
 
 
-_AS_BYTES = {"duckdb": "encode", "polars": None}
-"""The function of an Ibis backend from strings to bytes; None if it has no collations."""
-
-
 def _of_ibis(X: Any, types: Mapping[str, Any]) -> Any:
     backend = X.get_backend().name
-    texts = [name for name, dtype in types.items() if dtype == nw.String]
-    if texts and backend not in _AS_BYTES:
-        raise ValueError(
-            f"X is an Ibis table of {backend}, which may take different strings of column "
-            f"{texts[0]!r} for one, by a collation; pass X.to_polars(), or codes for strings."
+    if backend != "duckdb":
+        raise TypeError(
+            f"X is an Ibis table of {backend}, which may take different strings for one, and whose "
+            "rows do not pass through Python; pass X.to_polars(), or write it once and take the "
+            "files (pl.scan_parquet), or use Ibis on DuckDB."
         )
-    function = _AS_BYTES.get(backend)
-    encode = _builtin(function) if function else (lambda column: column)
+    encode = _builtin("encode")
     return X.select(
         **{
             k: encode(X[name]) if types[name] == nw.String else X[name]

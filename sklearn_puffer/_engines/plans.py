@@ -310,19 +310,7 @@ _numbers = count()  # a function is registered by its name, and two plans have t
 
 
 def _on_ibis(X: Any, names: Sequence[str], release: Release) -> Any:
-    """Return the Ibis table of what ``release`` makes of some columns of X; nothing is computed.
-
-    Raises
-    ------
-    TypeError
-        If the backend has no functions of Arrow arrays.
-    """
-    if X.get_backend().name != "duckdb":
-        raise TypeError(
-            f"X is an Ibis table of {X.get_backend().name}, whose rows do not pass through Python; "
-            "write it once and take the files (pl.scan_parquet, or transform_batches), or use "
-            "Ibis on DuckDB."
-        )
+    """Return the Ibis table of what ``release`` makes of some columns of X; nothing is computed."""
     columns = X.select(*names)
     schema = columns.schema().to_pyarrow()
     result = release(schema.empty_table()).schema

@@ -56,7 +56,6 @@ class TableStream:
     schema: Any
     again: bool
     _open: Callable[[Sequence[str]], Iterable[Any]]
-    _count: Callable[[], int | None] = lambda: None
 
     @property
     def names(self) -> tuple[Name, ...]:
@@ -73,10 +72,6 @@ class TableStream:
             if one.name in names and one.type == pa.null():
                 schema = schema.set(k, one.with_type(pa.string()))
         return replace(self, schema=schema)
-
-    def n_rows(self) -> int | None:
-        """Return the number of rows, None if they have to be read."""
-        return self._count()
 
     def tables(self, names: Sequence[str]) -> Iterator[Any]:
         """Yield the rows of some columns as non-empty Arrow tables.
@@ -124,13 +119,10 @@ def stream_of(source: Any) -> TableStream:
     pa = arrow("a stream of batches")
     datasets = sys.modules.get("pyarrow.dataset")  # none of them is there before it is imported
     if datasets is not None and isinstance(source, datasets.Dataset):
-        scan, count = partial(_scanned, source), partial(_in_dataset, source)
-        return _checked(TableStream(source.schema, True, scan, count))
+        return _checked(TableStream(source.schema, True, partial(_scanned, source)))
     if is_frame(source) or isinstance(source, pa.RecordBatch):
         whole = _as_arrow(source)
-        return _checked(
-            TableStream(whole.schema, True, lambda names: [whole], lambda: whole.num_rows)
-        )
+        return _checked(TableStream(whole.schema, True, lambda names: [whole]))
     if isinstance(source, pa.RecordBatchReader):
         return _checked(TableStream(source.schema, False, lambda names: source))
     if hasattr(source, "__arrow_c_stream__") and not nw.dependencies.is_into_series(source):
@@ -147,12 +139,6 @@ def _scanned(dataset: Any, names: Sequence[str]) -> Any:
         batch_readahead=_READ_AHEAD,
         fragment_readahead=1,
     )
-
-
-def _in_dataset(dataset: Any) -> int | None:
-    """Return how many rows a data set has, if its files say so."""
-    kind = getattr(getattr(dataset, "format", None), "default_extname", "parquet")
-    return int(dataset.count_rows()) if kind == "parquet" else None
 
 
 def _refuse_others(source: Any) -> None:
@@ -183,7 +169,7 @@ def _of_pieces(source: Iterable[Any]) -> TableStream:
         raise ValueError("batches is empty, and a minimum of 1 row is required to release.")
     schema = _as_arrow(first).schema
     if again:
-        return TableStream(schema, True, lambda names: source, lambda: sum(map(len, source)))
+        return TableStream(schema, True, lambda names: source)
     rest = chain([first], pieces)
     return TableStream(schema, False, lambda names: rest)
 

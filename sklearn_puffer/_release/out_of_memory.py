@@ -12,7 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import lru_cache
 from tempfile import TemporaryFile
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import Array, PufferfishWarning, UnseenValuesWarning, reporting, task
-from sklearn_puffer._codes import Column, column_reader, resolve, rule_of
+from sklearn_puffer._codes import Column, resolve
 from sklearn_puffer._documents import digest
 from sklearn_puffer._engines import CHANGED, TableStream, arrow, plans, row_ids
 from sklearn_puffer._noise import Entropy, KeyedBits, ShippedKey, shipped_key
@@ -36,7 +36,7 @@ from sklearn_puffer._release.keyed_rows import (
 )
 from sklearn_puffer._release.mechanism import Draw, FittedMechanism, Mechanism, Moved, TableRules
 from sklearn_puffer._rows import check_named, check_rows, check_unknown
-from sklearn_puffer._tables import Name, Table, frame_table, values_of
+from sklearn_puffer._tables import Name, Table, frame_table
 from sklearn_puffer._words import listed, quoted
 
 _NO_ROWS = "batches has 0 rows, and a minimum of 1 is required to release."
@@ -51,8 +51,6 @@ class StreamRelease:
         draw: Draw,
         stream: TableStream,
         keying: Keying | None,
-        *,
-        verbose: bool = False,
     ) -> None:
         self._fitted, self._draw = fitted, draw
         self._stream = stream.with_labels(
@@ -63,7 +61,6 @@ class StreamRelease:
         types = [self._stream.schema.field(name) for name in self._names]
         self.schema = released_schema(fitted, arrow("a stream").schema(types).empty_table())
         self._context = None if keying is None else fitted.context(keying)
-        self._n_rows = stream.n_rows() if verbose else None
 
     def check_ids(self) -> None:
         """Refuse ids that are absent or not unique, before anything is drawn.
@@ -73,7 +70,7 @@ class StreamRelease:
         if self._keying is None or not self._stream.again:
             return
         seen = SeenIds()
-        with task("ids read", self._n_rows) as done:
+        with task("ids read") as done:
             for table in self._stream.tables([self._keying.row_id]):
                 self._keyed(frame_table(table), table, seen)
                 done(table.num_rows)
@@ -84,7 +81,7 @@ class StreamRelease:
         The draws that this takes are thrown away.
         """
         n_rows, fitted = 0, self._fitted
-        with task("rows checked", self._n_rows) as done:
+        with task("rows checked") as done:
             for table in self._stream.tables(self._names):
                 fitted.mechanism.released(frame_table(table), fitted.rules, self._draw)
                 n_rows += table.num_rows
@@ -102,7 +99,7 @@ class StreamRelease:
         """
         seen, moved, n_tables = SeenIds(), Moved({}, 0), 0
         fitted, watch = self._fitted, watch_of(self._fitted.rules.margins)
-        with reporting(verbose, "rows released", self._n_rows) as done:
+        with reporting(verbose, "rows released") as done:
             for table in self._stream.tables(self._names):
                 rows = frame_table(table)
                 keyed = None if self._keying is None else self._keyed(rows, table, seen)
@@ -378,10 +375,6 @@ class KeyedPart:
         """Return the result for a part, drawn with the bits of a key."""
         raise NotImplementedError
 
-    def at_fault(self, part: Any) -> list[Name]:
-        """Return the columns that hold unreadable values, as far as that is known."""
-        return []
-
     def keyed(self, table: Table, bits: KeyedBits) -> KeyedRows:
         """Return the bits of the rows of a part, whose ids must all be present."""
         rows = keyed_rows(bits, table, self._row_id, text=self._text)
@@ -402,13 +395,16 @@ class KeyedPart:
             return error_of_key
         if str(error).startswith("row_id ") or str(error) == CHANGED:  # counts and types
             return ValueError(str(error))
-        names = self.at_fault(part)
+        names = [n for n in frame_table(part).names if f"column {quoted(n)} " in str(error)]
         where = f"column {listed(names)} holds" if names else "some rows hold"
         return ValueError(
             f"{where} values, or miss values, that have no place in the release; release these "
             "rows in memory to see which (here they would be in the logs of the engine), or "
             f"{self.way_out}."
         )
+
+
+_read = lru_cache(maxsize=8)(read_artifact)
 
 
 class PartRelease(KeyedPart):
@@ -429,33 +425,9 @@ class PartRelease(KeyedPart):
         super().__init__(key, context, row_id, text)
         self._kind, self._artifact, self.way_out = kind, artifact, kind.way_out
 
-    def __reduce__(self) -> Any:
-        # without what was read of the artifact
-        keyed = self._key, self._context, self._row_id, self._text
-        return PartRelease, (self._kind, self._artifact, *keyed)
-
-    @cached_property
-    def _read(self) -> tuple[FittedMechanism, Any]:
-        return read_artifact(self._artifact)
-
     def made(self, part: Any, bits: KeyedBits) -> Any:
         """Return the released rows of a part."""
         table = frame_table(part)
-        fitted, unknown = self._read
+        fitted, unknown = _read(self._artifact)
         draw = Draw(lambda column: _NoBits(), unknown, self.keyed(table, bits))
         return fitted.mechanism.released(table, fitted.rules, draw)[0]
-
-    def at_fault(self, part: Any) -> list[Name]:
-        """Return the columns with values that have no place."""
-        columns = self._read[0].mechanism.released_columns
-        return [column.name for column in columns if self._is_at_fault(part, column)]
-
-    def _is_at_fault(self, part: Any, column: Any) -> bool:
-        fitted, unknown = self._read
-        rule = rule_of(unknown, column.name, column.kind)
-        try:
-            values = values_of(frame_table(part), column)
-            column_reader(column, values, rule, fitted.rules.missing).check()
-        except Exception:
-            return True
-        return False

@@ -351,7 +351,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         refuse_parts(self._fitted.rules.groups, "batches are released as they come")
         stream = stream_of(batches)
         keying = keying_of_stream(keying, stream)
-        stream_release = StreamRelease(self._fitted, self._draw(), stream, keying, verbose=loud)
+        stream_release = StreamRelease(self._fitted, self._draw(), stream, keying)
         with listening(loud, "release"):
             stream_release.check_ids()
         batches = stream_release.batches(

@@ -42,11 +42,6 @@ class Features:
         keys = [values.ranks() for values in columns.values()]
         return cls(pd.DataFrame(data), np.stack(keys, axis=1))
 
-    @property
-    def names(self) -> list[Name]:
-        """The names of the columns."""
-        return list(self.frame.columns)
-
     def take(self, rows: Array) -> Any:
         """Return some rows as a DataFrame, numbered from 0."""
         return self.frame.iloc[rows].reset_index(drop=True)
@@ -68,16 +63,6 @@ class Features:
         for name, column in codes.items():
             frame[name] = column
         return Features(frame, self.keys)
-
-    def beside(self, numbers: Array) -> Features:
-        """Return the rows with further columns of numbers, shape (n_rows, n_further)."""
-        positions = [name for name in self.names if isinstance(name, int)]
-        first, plain = max(positions, default=0) + 1, len(positions) == len(self.names)
-        names = [first + k if plain else f"further {k}" for k in range(numbers.shape[1])]
-        further = pd.DataFrame(numbers, columns=pd.Index(names), index=self.frame.index)
-        ranks = [np.unique(column, return_inverse=True)[1].ravel() for column in numbers.T]
-        keys = np.concatenate([self.keys, np.stack(ranks, axis=1)], axis=1)
-        return Features(pd.concat([self.frame, further], axis=1), keys)
 
     def chosen(self, names: Any) -> Features:
         """Return the rows with some of the columns, in that order."""
