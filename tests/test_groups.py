@@ -686,11 +686,11 @@ def test_rows_that_hang_together_are_not_tested_for_drift():
     told = noiser.certificate_.check(other)
     assert not told.tested
     assert not told.drifted
-    assert "rows of a group hang together" in str(told)
+    assert "rows of a group depend on each other" in str(told)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         noiser.transform(other)
-    with pytest.raises(ValueError, match=r"those of groups= hang together; look at certificate_"):
+    with pytest.raises(ValueError, match=r"those of groups= depend on each other; look at"):
         noiser.transform(other, on_drift="raise")
 
 

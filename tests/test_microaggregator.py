@@ -225,7 +225,7 @@ def test_a_certificate_of_typical_rows_says_what_to_compare(rows):
 def test_certificates_that_told_of_more_are_read(rows):
     record = rows.certificate_.to_dict()
     record["prototypes"] |= {"further": 2.5, "beyond": None}
-    again = rows._mechanism().read_certificate(record, awaited=False)
+    again = rows._mechanism().read_certificate(record)
     assert again.facts == rows.certificate_.facts
 
 

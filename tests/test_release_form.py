@@ -246,13 +246,12 @@ def test_two_releases_of_a_form_share_no_noise():
     assert not np.isin(one, two).any()
 
 
-def test_a_loss_over_a_set_that_was_not_computed_is_asked_of_the_noiser():
+def test_a_loss_over_a_set_that_was_not_computed_is_none_in_a_saved_release():
     waiting = json.loads(text_of("several"))
     waiting["certificate"]["over_set"], waiting["awaited"] = None, True
     other = PufferfishRelease.from_json(signed(waiting))
-    assert "not computed for priors within sampling error" in other.certificate_.details()
-    with pytest.raises(ValueError, match="ask the noiser"):
-        _ = other.certificate_.over_set
+    assert "may learn more; that is not computed here" in other.certificate_.details()
+    assert other.certificate_.over_set is None
 
 
 # -------------------------------------------------------------------------- what it is, and is not

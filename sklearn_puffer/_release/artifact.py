@@ -114,7 +114,6 @@ def artifact_text(fitted: FittedMechanism, unknown: Any) -> str:
         "patterns": _written_patterns(rules.patterns),
         "columns": None,
         "certificate": certificate.to_dict(),
-        "awaited": certificate.other_priors.awaited or None,
     }
     record |= mechanism.to_record()
     record["groups"] = _written_groups(rules.groups)
@@ -186,9 +185,8 @@ def read_artifact(text: str) -> tuple[FittedMechanism, Any]:
         record.read(name, str)
     record.read("key_material", str, "")
     kind = _kind_of(record.read("mechanism", str, ""))
-    certificate = kind.read_certificate(
-        record.read("certificate", dict), awaited=record.read("awaited", bool, False)
-    )
+    certificate = kind.read_certificate(record.read("certificate", dict))
+    record.read("awaited", bool, False)  # which was written until 0.3
     record.check(certificate.fingerprint == record.read("fingerprint", str), "fingerprint")
     columns = record.listed("columns") if record.has("columns") else []
     mechanism = kind.from_record(record, columns)

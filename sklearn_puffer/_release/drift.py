@@ -172,7 +172,7 @@ class Drift(Document):
 
     def _verdict(self) -> str:
         if self.together:
-            return "not tested, as rows of a group hang together"
+            return "not tested, as rows of a group depend on each other"
         if not self.tested:
             return f"not tested, of fewer than {LEAST_ROWS} rows"
         if not self.drifted:
@@ -289,8 +289,6 @@ class Margin:
 
 def _held(column: Column, values: FloatArray, counts: IntArray) -> IntArray:
     """Return how many rows the cells of a column hold."""
-    if column.raw is not None and values is column.raw[0]:  # ascending, and perhaps very many
-        return _in(column, column.codes_of_ascending(values), counts)
     ends = column.atoms if column.edges is None else column.edges
     return _in(column, np.searchsorted(ends, values), counts)
 
@@ -320,16 +318,12 @@ def _placed(values: FloatArray, counts: IntArray) -> Place:
     return float(np.floor(low / digit) * digit), float(f"{_CELLS / span:.3g}")
 
 
-def check_on_drift(
-    on_drift: Any, margins: Sequence[Margin], untested: str = "", *, grouped: bool = False
-) -> None:
-    """Refuse an unknown choice, and "raise" where it cannot be kept, before anything is drawn."""
+def check_on_drift(on_drift: Any, margins: Sequence[Margin], untested: str) -> None:
+    """Refuse an unknown choice, and "raise" where it cannot be kept, before anything is drawn.
+
+    ``untested`` says why drift is not tested; "" where it is.
+    """
     check_choice(on_drift, "on_drift", ["warn", "raise", "ignore"])
-    if on_drift == "raise" and grouped:
-        raise ValueError(
-            'on_drift="raise" tests rows that are drawn one by one, and those of groups= hang '
-            'together; look at certificate_.check(X), and pass on_drift="ignore".'
-        )
     if on_drift == "raise" and untested:
         raise ValueError(untested)
     if on_drift == "raise" and not margins:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import MISSING, dataclass, field, fields, replace
-from typing import Any, ClassVar, NoReturn, get_type_hints
+from typing import Any, ClassVar, get_type_hints
 
 from sklearn_puffer._base import RetiredError, gone
 from sklearn_puffer._certificates import (
@@ -187,9 +187,9 @@ class Mechanism(ABC):
         """Return the mechanism whose fields, and records of columns, were written."""
 
     @classmethod
-    def read_certificate(cls, record: Mapping[str, Any], *, awaited: bool) -> Any:
+    def read_certificate(cls, record: Mapping[str, Any]) -> Any:
         """Return the certificate that ``to_dict`` wrote."""
-        return certificate_from_dict(record, awaited=awaited, kind=cls.certificate)
+        return certificate_from_dict(record, cls.certificate)
 
     def terms(self, release: Any) -> Terms:
         """Return what a report of this fitted estimator, or artifact, says of it."""
@@ -339,29 +339,8 @@ def not_promised(release: Any) -> list[str]:
     ]
 
 
-@dataclass(frozen=True)
-class Elsewhere:
-    """A loss over a set of priors that only the noiser can compute."""
-
-    @property
-    def known(self) -> SetLoss | None:
-        """None: it was not computed when the certificate was written."""
-        return None
-
-    def value(self) -> NoReturn:
-        """Refuse."""
-        raise ValueError(
-            "over_set is computed from the priors, which this certificate was written without; ask "
-            "the noiser for certificate_.over_set before it is written."
-        )
-
-
-def certificate_from_dict(
-    record: Mapping[str, Any], *, awaited: bool = False, kind: type[Certificate] = Certificate
-) -> Any:
+def certificate_from_dict(record: Mapping[str, Any], kind: type[Certificate] = Certificate) -> Any:
     """Return the certificate that ``to_dict`` wrote, without priors; name a field that is none.
-
-    ``awaited`` says that the loss over a set of priors was still to be computed.
 
     >>> import pandas as pd
     >>> from sklearn_puffer import PufferfishNoiser
@@ -385,8 +364,6 @@ def certificate_from_dict(
     around: Any = reader.read("over_set", SetLoss | None)
     if around is not None and around.estimate:  # of an earlier version, and no bound
         around = None
-    if awaited and around is None:
-        around = Elsewhere()
     rule = reader.read("rule", dict | None)
     return _read(
         kind,

@@ -72,6 +72,12 @@ _families: WeakKeyDictionary[TableRelease, _Family] = WeakKeyDictionary()
 _clones: WeakKeyDictionary[TableRelease, tuple[_Family, object]] = WeakKeyDictionary()
 
 
+_GROUPED = (
+    'on_drift="raise" tests rows that are drawn one by one, and those of groups= depend on each '
+    'other; look at certificate_.check(X), and pass on_drift="ignore".'
+)
+
+
 class TableRelease(TransformerMixin, CertifiedEstimator):
     """A transformer that learns a mechanism of a table, and releases tables by it.
 
@@ -547,8 +553,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         loud = check_verbose(self.verbose)
         fitted, groups = self._fitted, self._fitted.rules.groups
         margins = [] if groups is not None else fitted.rules.margins
-        untested = fitted.mechanism.untested
-        check_on_drift(on_drift, margins, untested, grouped=groups is not None)
+        check_on_drift(on_drift, margins, _GROUPED if groups else fitted.mechanism.untested)
         container = getattr(self, "_container", None) or get_config()["transform_output"]
         if is_lazy(X) and keying is not None:
             self._check_named(X, sensitive_features)

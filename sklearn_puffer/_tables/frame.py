@@ -329,17 +329,11 @@ class _FrameTable:
 class _PandasTable(_FrameTable):
     frame: pd.DataFrame
 
-    @cached_property
-    def _columns(self) -> dict[Name, Any]:
-        return {}
-
     def values(self, name: Name) -> Values:
         return pandas_values(self.original(name), name)
 
     def original(self, name: Name, rows: Array | None = None) -> Any:
-        if name not in self._columns:  # pandas makes a new object at each access
-            self._columns[name] = _readable_series(self.frame[name], name)
-        column = self._columns[name]
+        column = _readable_series(self.frame[name], name)
         return column if rows is None else column.iloc[rows].set_axis(column.index)
 
     def build(self, columns: Mapping[Name, Finished]) -> pd.DataFrame:
