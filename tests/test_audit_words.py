@@ -128,36 +128,25 @@ def test_a_finding_that_no_attack_could_make_again_says_nothing_of_power():
     assert "Power" in str(FOUND)
 
 
-BODY = ["trees", "F", "M", "300 + 500", "0.612 (0.55 to 0.67)", "0.731"]
 SHIFT = ["2.00 times", "1.50 to 3.01 times", "2.72 times", "4.00 times"]
 
 
-def test_tables_have_a_row_for_each_attack_the_smallest_p_first_and_for_each_reader():
+def test_tables_have_a_row_for_each_reader_and_for_each_figure():
     of = {section.title: section for section in NOTHING._page().sections}
-    assert len(of) == 4
-    readers, attacks, control, useful = (section.cells[1:] for section in of.values())
+    assert list(of) == ["Readers", "What survives"]
+    readers, useful = (section.cells[1:] for section in of.values())
     beyond = ["4.49 times, within chance", "1.10 or more", "3.33 times", "4.00 times", "0.4"]
     assert readers == [
         ["a reader", "its row", *SHIFT, "1"],
         ["one inside", "", *beyond],
         ["everybody", "all rows", "without limit", SHIFT[1], "not covered", SHIFT[3], "-"],
     ]
-    area = "0.800 (0.55 to 0.67), within chance"
-    assert attacks == [
-        ["one inside", *BODY[:4], area, "0.731", *beyond],
-        ["a reader", *BODY, *SHIFT, "1"],
-    ]
-    assert control == [["raw", *BODY[:4], "0.900 (0.55 to 0.67)", "0.731", *SHIFT, "0.001"]]
     rows = [["different rows", "all", "1500", "80"], ["R2 on true rows", "pay", "", "0.5123"]]
     assert useful == rows
     titles = [section.title.split(":")[0] for section in FOUND._page().sections]
-    assert (titles[0], titles[-1], len(titles)) == ("Findings", "Not tested", 6)
-    assert len(BLIND._page().sections) == 3
+    assert (titles[0], titles[-1], len(titles)) == ("Findings", "Not tested", 4)
+    assert len(BLIND._page().sections) == 1
     assert "no row" in str(DEAF)
-    many = replace(NOTHING, attacks=(attack(n=299),) * 14)
-    section = many._page().sections[1]
-    assert len(section.cells) == 13
-    assert figures([section.note])[0].endswith("12 14")
 
 
 def test_the_picture_shows_the_attack_of_the_first_lines_with_its_people_and_interval():

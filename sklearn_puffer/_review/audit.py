@@ -172,7 +172,6 @@ def audit(
         n_train=len(parts.train),
         n_choose=len(parts.choose),
         n_test=len(parts.test),
-        released_by=certificate.released_by,
         notes=(*release.notes, *_notes(release, estimator, readers)),
         version=__version__,
         date=utc_now(),

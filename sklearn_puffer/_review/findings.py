@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,8 +31,7 @@ NO_PROOF = (
     "No finding is no proof: other attackers, or more rows, may find more. The certificate says "
     "what is guaranteed."
 )
-_MOST_LINES = 12
-_FACTS = ["name", "version", "date", "promise", "released_by"]
+_FACTS = ["name", "version", "date", "promise"]
 _FACTS += ["n_rows", "n_given", "n_train", "n_choose", "n_test"]
 
 
@@ -85,8 +84,6 @@ class Audit(Document):
         Pairs with too few rows.
     knows : tuple of (str, str)
         The readers, and what each of them knows.
-    released_by : str
-        The mechanism, as its certificate names it.
     notes : tuple of str
         What else to know.
     version, date, name : str
@@ -116,7 +113,6 @@ class Audit(Document):
     others: tuple[Attack, ...] = ()
     untested: tuple[str, ...] = ()
     knows: tuple[tuple[str, str], ...] = ()
-    released_by: str = ""
     notes: tuple[str, ...] = ()
     version: str = ""
     date: str = field(default="", compare=False)
@@ -228,9 +224,9 @@ class Audit(Document):
         )
         if math.isnan(attack.auc_allowed):  # as where known columns tell by themselves
             return Bars(told, rows)
+        beyond = attack.auc > attack.auc_allowed and attack.p_all > LEVEL
         told += f"; the line is what the guarantee allows, {attack.auc_allowed:.3f}"
-        if _chance(attack, attack.auc > attack.auc_allowed):
-            told += "; more than that is within chance here"
+        told += "; more than that is within chance here" * beyond
         return Bars(told, rows, attack.auc_allowed)
 
     def _page(self) -> Page:
@@ -298,12 +294,10 @@ class Audit(Document):
         return [f"{power}.", told, *([] if self.findings else [NO_PROOF])]
 
     def _sections(self) -> list[Section]:
-        by_reader = [{**_words(a), "knows": self._knows(a)} for a in self._by_reader()]
+        cells = [_READERS, *([a.view, self._knows(a), *_words(a)] for a in self._by_reader())]
         return [
             *[Section("Findings", sentences=[*map(str, self.findings)])] * bool(self.findings),
-            Section("Readers", _OF_READERS, _cells(_READERS, by_reader)),
-            _attacks_section("Attacks on released rows", self.attacks),
-            _attacks_section("Control: fresh models on the rows as they are", self.control),
+            Section("Readers", _OF_READERS, cells),
             *self._utility_section(),
             *[Section("Not tested: too few rows", sentences=self.untested)] * bool(self.untested),
         ]
@@ -323,64 +317,35 @@ _OF_READERS = (
     "odds shifted: how many times the base odds of two secrets are where the reader claims one, "
     f"with the {1.0 - LEVEL:.0%} interval, and what is allowed; within chance: beyond that, as an "
     f"honest release may be; found from: the smallest shift that is found with a chance of "
-    f"{POWER:.0%}, if he claims a secret as often as it occurs"
-)
-_OF_ATTACKS = (
-    "AUC: how often a row of the one secret looks more like it than a row of the other, and what "
-    f"is allowed; intervals at {1.0 - LEVEL:.0%}, each by itself; p: that of the guarantee, over "
-    "all tests"
+    f"{POWER:.0%}, if he claims a secret as often as it occurs; p: that of the guarantee, over all "
+    "tests; .table has all attacks"
 )
 _OF_UTILITY = (
     "what the rows say before the release, and after; by chance an AUC is 0.5, and an R2 0"
 )
 _READERS = ["reader", "knows", "odds shifted", "interval", "allowed", "found from", "p"]
-_ATTACKS = ["reader", "attacker", "secret", "against", "rows", "AUC", "allowed AUC"]
-_ATTACKS += ["odds shifted", "interval", "allowed", "found from", "p"]
 
 
-def _cells(head: Sequence[str], words: Iterable[Mapping[str, str]]) -> list[Sequence[str]]:
-    """Return a table for people: its head, and below it what is said of each attack."""
-    return [head, *([each[name] for name in head] for each in words)]
-
-
-def _attacks_section(title: str, attacks: Sequence[Attack]) -> Section:
-    worst = sorted(attacks, key=lambda a: (a.p, -a.auc))[:_MOST_LINES]
-    note = _OF_ATTACKS
-    if len(attacks) > len(worst):
-        note += f"; the {_MOST_LINES} with the smallest p of {len(attacks)}, .table has all"
-    return Section(title, note, _cells(_ATTACKS, map(_words, worst)))
-
-
-def _words(attack: Attack) -> dict[str, str]:
-    """Return what tables for people say of an attack, by the heads of their columns."""
-    auc = f"{attack.auc:.3f} ({attack.auc_low:.2f} to {attack.auc_high:.2f})"
+def _words(attack: Attack) -> list[str]:
+    """Return what a table for people says of an attack."""
     covered = not math.isnan(attack.allowed)
-    names = {name: shown(getattr(attack, name)) for name in ("attacker", "secret", "against")}
-    return {
-        "reader": attack.view,
-        **names,
-        "rows": f"{attack.n} + {attack.n_against}",
-        "AUC": auc + _chance(attack, attack.auc > attack.auc_allowed),
-        "allowed AUC": "-" if math.isnan(attack.auc_allowed) else f"{attack.auc_allowed:.3f}",
-        "odds shifted": shift(attack) + within_chance(attack),
-        "interval": ends(attack),
-        "allowed": times(attack.allowed) if covered else "not covered",
-        "found from": times(attack.findable) if math.isfinite(attack.findable) else "-",
-        "p": f"{attack.p_all:.2g}" if covered else "-",
-    }
+    return [
+        shift(attack) + within_chance(attack),
+        ends(attack),
+        times(attack.allowed) if covered else "not covered",
+        times(attack.findable) if math.isfinite(attack.findable) else "-",
+        f"{attack.p_all:.2g}" if covered else "-",
+    ]
 
 
 def _pair(attack: Attack) -> tuple[Name, Any, Any]:
     return attack.sensitive, attack.secret, attack.against
 
 
-def _chance(attack: Attack, beyond: bool) -> str:
-    return ", within chance" * (beyond and attack.p_all > LEVEL)
-
-
 def within_chance(attack: Attack) -> str:
     """Return the words about a shift beyond what is allowed that is no finding."""
-    return _chance(attack, attack.log_odds > attack.allowed)
+    beyond = attack.log_odds > attack.allowed and attack.p_all > LEVEL
+    return ", within chance" * beyond
 
 
 def _about(attack: Attack) -> str:

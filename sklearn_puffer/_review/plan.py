@@ -443,12 +443,16 @@ class Plan(Document):
             for k, row in enumerate(self.trials)
             if row.verdict != "holds"
         ]
+        left_out = [
+            f"{quoted(fact.name)} is left out: {fact.remark}."
+            for fact in self.facts
+            if fact.use == "leave out"
+        ]
         sections = [
             self._settings(),
             Section("For whom each guarantee holds", sentences=self._readers()),
             *([Section("Not proposed", sentences=struck)] if struck else []),
-            Section("What else to know", sentences=self.notes),
-            self._columns(),
+            Section("What else to know", sentences=[*self.notes, *left_out]),
         ]
         return Page(title, [self.advice(), self._split(), ESTIMATES, INTERNAL, CHOSEN], sections)
 
@@ -485,17 +489,6 @@ class Plan(Document):
             for k, row in lines
         ]
         return Section("Settings", note, [["row", *head], *cells])
-
-    def _columns(self) -> Section:
-        """Return the table of the columns."""
-        told = [fact for fact in self.facts if fact.use != "not asked for"]
-        more = len(self.facts) - len(told)
-        note = f"{more} more {'column is' if more == 1 else 'columns are'} not released"
-        head = ["column", "use", "what it is", "values", "missing", "remark"]
-        cells = [
-            [shown(f.name), f.use, f.kind, str(f.distinct), str(f.missing), f.remark] for f in told
-        ]
-        return Section("Columns", note * bool(more), [head, *cells])
 
 
 _CELLS: dict[str, Callable[[Candidate], str]] = {

@@ -17,8 +17,6 @@ from typing import Any
 from sklearn_puffer._base import check_choice
 from sklearn_puffer._certificates import Certificate, UncertifiedError
 from sklearn_puffer._documents import (
-    Bar,
-    Bars,
     Document,
     Page,
     Section,
@@ -403,14 +401,7 @@ class _Settings:
             factor = times(self.certificate.epsilon)
             shift = ["Shift of odds", factor, f"at most, by the budget {budget}{pair}"]
         guess = ["Best guess at a secret", most, f"at most, where it was 50.0 % before{pair}"]
-        return Section("At a glance", cells=[_HEAD, shift, guess], picture=self.picture())
-
-    def picture(self) -> Bars:
-        """Return how well a reader may guess which of two secrets it is, before and after."""
-        most = self.certificate.notion.best_guess()
-        shares = {"before the release": 0.5, "after it, at most": most}
-        rows = [Bar(when, share, percent_at_most(share)) for when, share in shares.items()]
-        return Bars("Chance of naming one of two equally probable secrets rightly", rows)
+        return Section("At a glance", cells=[_HEAD, shift, guess])
 
 
 OF_RAW_ROWS = (
@@ -421,7 +412,7 @@ _TESTS_ONLY = (
     "random_state is set, which makes the noise reproducible: NOTHING IS PROMISED outside tests"
 )
 _FIGURE = "Best attack found"
-_OWN = ("Column", "Settings", "Control", "Attacks", "What survives", "What else")
+_OWN = ("Settings", "What survives", "What else")
 """Parts of an audit and a plan that stand on their own pages alone."""
 
 
@@ -588,9 +579,8 @@ class _Rows(_Settings):
             [_FIGURE, *self._attack()],
             ["Task", *self._task()],
         ]
-        picture = self.picture() if certificate.holds else None
-        if self.audit is not None and self.audit.attacks:
-            picture = self.audit._picture()
+        attacked = self.audit is not None and self.audit.attacks
+        picture = self.audit._picture() if attacked else None
         return Section("At a glance", cells=cells, picture=picture)
 
     def _attack(self) -> tuple[str, str]:
