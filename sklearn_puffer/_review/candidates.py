@@ -21,7 +21,7 @@ from sklearn_puffer._documents import __version__, utc_now
 from sklearn_puffer._microaggregator import PufferfishMicroaggregator
 from sklearn_puffer._noiser import PufferfishNoiser
 from sklearn_puffer._review import measured
-from sklearn_puffer._review.given import SCARCE, ColumnFacts, Given, flat
+from sklearn_puffer._review.given import ColumnFacts, Given, flat
 from sklearn_puffer._review.measured import Measurer, Parts, task_of
 from sklearn_puffer._review.plan import NEARLY, Attacked, Candidate, Plan, ranked
 from sklearn_puffer._swap import PufferfishSwap
@@ -165,8 +165,8 @@ def plan(
         single rows here.
     sensitive : str, int, list of these, or {column: bins, edges or None}
         The sensitive columns, as in `PufferfishMicroaggregator`: a tuple in a list protects the
-        combinations of its columns. Rows of values that fewer than 20
-        rows have are left out, and named in the notes.
+        combinations of its columns. Values with too few rows to
+        be attacked are named in the notes.
     public : str, int or list of these, default=None
         The columns to release. None proposes all others but the task's, those that stay with
         people, and those that hold dates, cannot be read, or look like identifiers; text that does
@@ -304,11 +304,6 @@ def _of_secrets(given: Given, measurer: Measurer) -> Iterator[str]:
     """Yield notes on the order of the rows, and on secrets."""
     if given.order.told:
         yield from given.order.sentences()
-    for name, labels in given.rare.items():
-        yield (
-            f"rows of {listed(labels, 5)} of {quoted(name)} are left out, as fewer than "
-            f"{SCARCE} have it; merge rare values before you fit."
-        )
     for secret in measurer.secrets:
         attacked = {code for pair in secret.pairs for code in pair}
         few = [label for code, label in enumerate(secret.labels) if code not in attacked]

@@ -285,13 +285,15 @@ class Audit(Document):
             control = "attackers are too weak, rows too few, or columns hardly tell the secrets"
         elif self._sees():
             control = "so these attackers can see a breach"
-        power = f"Power: {self._findable()}" + self._sees() * (
-            f"; with a chance of {POWER:.0%}, of the reader who finds most easily, if he claims a "
-            "secret as often as it occurs"
-        )
+        sure = "audit more rows"
+        if self._sees():
+            sure = (
+                f"with a chance of {POWER:.0%}, of the reader who finds most easily, if he claims "
+                "a secret as often as it occurs"
+            )
         more = "more than is allowed" if self.caught else "no more than was guaranteed"
         told = f"Control: from the rows AS THEY ARE fresh models tell {more}: {control}."
-        return [f"{power}.", told, *([] if self.findings else [NO_PROOF])]
+        return [f"Power: {self._findable()}; {sure}.", told, *([] if self.findings else [NO_PROOF])]
 
     def _sections(self) -> list[Section]:
         cells = [_READERS, *([a.view, self._knows(a), *_words(a)] for a in self._by_reader())]

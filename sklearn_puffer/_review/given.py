@@ -12,7 +12,6 @@ from sklearn.model_selection import train_test_split
 
 from sklearn_puffer._base import Array, check_count
 from sklearn_puffer._codes import (
-    MOST_SECRETS,
     WAY_OF_TEXT,
     bins_of,
     check_few,
@@ -64,9 +63,6 @@ def in_memory(table: Any, who: str) -> Any:
 
 
 # ------------------------------------------------------------------------------------ of a plan
-
-SCARCE = 20
-"""Rows of a secret below which they are left out: a part is held out, and few are fitted."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +160,7 @@ def _uses(roles: Mapping[str, Sequence[Name]]) -> dict[Name, str]:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """What a plan is given: rows, without those of rare secrets, and the roles of columns.
+    """What a plan is given: rows, and the roles of columns.
 
     ``marked`` is the table with intervals for secrets that are read in bins. ``units`` are the
     protected columns, or tuples of them, and ``sensitive`` the same, as an estimator takes them.
@@ -177,7 +173,6 @@ class Given:
     units: list[Any]
     sensitive: Any
     labelled: bool
-    rare: Mapping[Name, Sequence[Any]]
     order: RowOrder
     roles: Mapping[str, list[Name]]
     facts: tuple[ColumnFacts, ...]
@@ -198,14 +193,13 @@ class Given:
         bins = bins_of(sensitive, source.names)
         edges = {name: list(edges_of(name, source.values(name), bins[name], None)) for name in bins}
         marked = _with_intervals(frame, edges)
-        rare, kept = _without_rare(marked, units)
         order = order_of_table(frame_table(marked), flat(units))
-        frame, marked = (each[kept].reset_index(drop=True) for each in (frame, marked))
+        frame, marked = (each.reset_index(drop=True) for each in (frame, marked))
         roles, facts = _read(frame, flat(units), asked, settings.get("categories") or {})
         _check_secrets(marked, units, all_pairs="secret_pairs" not in settings)
         given = {name: edges.get(name) for name in units} if edges else units
         labelled = has_row_labels(source)
-        return cls(frame, marked, units, given, labelled, rare, order, roles, facts)
+        return cls(frame, marked, units, given, labelled, order, roles, facts)
 
     @property
     def task(self) -> Name | None:
@@ -272,22 +266,6 @@ def secrets_of(frame: Any, name: Any) -> Secrets:
     secret = read_secret(name, values, "category")
     n_gaps = int(values.missing is not None)  # the first secret is then what is missing
     return Secrets(name, secret.labels[n_gaps:], secret.codes(len(frame)) - n_gaps)
-
-
-def _without_rare(frame: Any, units: Sequence[Any]) -> tuple[dict[Any, list[Any]], Array]:
-    """Return the secrets that fewer than `SCARCE` rows have, and which rows stay.
-
-    At least two other secrets stay.
-    """
-    rare, kept = {}, np.ones(len(frame), dtype=bool)
-    for name in units:
-        secret = secrets_of(frame, name)
-        counts = np.bincount(secret.codes[secret.codes >= 0], minlength=len(secret.labels))
-        few = np.flatnonzero(counts < SCARCE)
-        if len(few) and len(few) + 2 <= len(counts) <= MOST_SECRETS:
-            rare[name] = [secret.labels[code] for code in few.tolist()]
-            kept &= ~np.isin(secret.codes, few)
-    return rare, kept
 
 
 def _check_secrets(frame: Any, units: Sequence[Any], *, all_pairs: bool) -> None:

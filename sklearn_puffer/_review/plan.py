@@ -469,8 +469,8 @@ class Plan(Document):
         told: dict[str, list[str]] = {}
         for k, row in enumerate(self.trials):
             if row.verdict == "holds":
-                told.setdefault(row.promise, []).append(str(k))
-        said = [f"row {', '.join(rows)}: a reader {promise}." for promise, rows in told.items()]
+                told.setdefault(row.promise, []).append(f"row {k}")
+        said = [f"{', '.join(rows)}: a reader {promise}." for promise, rows in told.items()]
         return said or ["nobody, as no setting is kept."]
 
     def _settings(self) -> Section:

@@ -579,8 +579,8 @@ class _Rows(_Settings):
             [_FIGURE, *self._attack()],
             ["Task", *self._task()],
         ]
-        attacked = self.audit is not None and self.audit.attacks
-        picture = self.audit._picture() if attacked else None
+        audit = self.audit
+        picture = audit._picture() if audit is not None and audit.attacks else None
         return Section("At a glance", cells=cells, picture=picture)
 
     def _attack(self) -> tuple[str, str]:

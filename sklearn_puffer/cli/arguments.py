@@ -333,11 +333,10 @@ def _report(parser: argparse.ArgumentParser) -> None:
     Show the report of a release artifact or a saved estimator for the person who signs the release:
     the guarantee in plain words, what is not guaranteed, settings, the utility of each column, the
     pairs of secrets, and a field to sign. Or write it to a file (.txt, .html, .md or .json). With
-    --audit it includes an audit, as `puffer audit` makes it, and with --plan a comparison of
-    mechanisms, as `puffer plan` makes it.
+    --audit it includes an audit, as `puffer audit` makes it.
 
       puffer report release.json
-      puffer report release.json --audit held_out.csv --task income --plan adult.csv
+      puffer report release.json --audit held_out.csv --task income
       puffer report release.json --out report.html --name clients --by "A. Clerk"
       puffer report release.json --kind external --out for_recipients.html
 
@@ -353,9 +352,7 @@ def _report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--by", default="", metavar="NAME", help="who makes the report")
     text = "audit with these rows, which were not in fit, with their secrets"
     parser.add_argument("--audit", metavar="TABLE", help=text)
-    text = "compare mechanisms on this table, with its secrets"
-    parser.add_argument("--plan", metavar="TABLE", help=text)
-    text = "a column of these tables that a model is to predict from released rows"
+    text = "a column of this table that a model is to predict from released rows"
     parser.add_argument("--task", metavar="NAME", help=text)
     _shared(parser)
     _out(parser)

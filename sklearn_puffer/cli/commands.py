@@ -48,12 +48,6 @@ from sklearn_puffer.cli.settings import (
     without_none,
 )
 
-_FEW_COLUMNS = 5
-_NOISE_BY_DEFAULT = (
-    "noise is fitted, as no --mechanism is given; a table of many columns mostly keeps more with "
-    "--mechanism typical-rows, and puffer plan measures both."
-)
-
 
 def fit(args: Any) -> None:
     """Fit to a table, write the release artifact, and show the certificate."""
@@ -61,13 +55,9 @@ def fit(args: Any) -> None:
     mechanism = _mechanism(settings, args)
     name, section = MECHANISMS[mechanism]
     noiser = getattr(sklearn_puffer, name)(**_parameters(settings[section], args, mechanism))
-    new = {"ARTIFACT": args.artifact, "--noiser": args.noiser}
-    for (what, path), ends in zip(new.items(), ((".json",), (".joblib",)), strict=True):
-        _check_new(what, path, ends, {}, args)
+    _check_new("ARTIFACT", args.artifact, (".json",), {}, args)
+    _check_new("--noiser", args.noiser, (".joblib",), {}, args)
     file = TableFile(args.table, layout_of(settings["table"], args))
-    few = noiser.public is not None or len(file.names) <= _FEW_COLUMNS
-    if mechanism == "noise" and not (args.mechanism or few):
-        tell(_NOISE_BY_DEFAULT)
     _learn(noiser, file)
     say(str(noiser.certificate_))
     check_holds(noiser)
@@ -78,10 +68,8 @@ def fit(args: Any) -> None:
     private = mechanism != "noise"  # artifacts of the others hold what only the steward may see
     with growing_file(args.artifact, force=args.force, private=private) as out:
         out.write(artifact)
-    paths = ", ".join(filter(None, new.values()))
+    paths = ", ".join(filter(None, (args.artifact, args.noiser)))
     tell(f"wrote {paths}; puffer report {args.artifact} shows all of it")
-    if mechanism == "swap":
-        tell("puffer release of it needs --row-id and --key-file: a key makes the same swap again")
 
 
 def _mechanism(settings: Mapping[str, Any], args: Any) -> str:
@@ -141,42 +129,18 @@ def report(args: Any) -> int:
     """Show or write the report of a release; the status is 1 if it has a finding."""
     check_out(args)
     settings = read_settings(args.settings)
-    if args.kind == "external" and (args.audit or args.plan):
-        raise ValueError("--audit and --plan are for who signs; leave them out for recipients.")
-    noiser, layout = fitted(args.artifact), layout_of(settings["table"], args)
-    found = others = None
+    if args.kind == "external" and args.audit:
+        raise ValueError("--audit is for who signs; leave it out for recipients.")
+    noiser, found = fitted(args.artifact), None
     if args.audit is not None:
         check_holds(noiser)
-        rows = _rows_of(args.audit, layout, types_of(noiser))
+        rows = _rows_of(args.audit, layout_of(settings["table"], args), types_of(noiser))
         found = sklearn_puffer.audit(noiser, rows, task=args.task, verbose=1)
-    if args.plan is not None:
-        how = {
-            **_plan_parameters(noiser),
-            "task": args.task,
-            "verbose": 1,
-            **_estimator_settings(settings),
-        }
-        others = sklearn_puffer.plan(_rows_of(args.plan, layout), **how)
     about = {"kind": args.kind, "name": args.name, "by": args.by}
-    document = sklearn_puffer.report(noiser, found, others, **about)
+    document = sklearn_puffer.report(noiser, found, **about)
     show(document, args)
     well = document.holds and not (found is not None and found.findings)
     return FINE if well else NO_PROMISE
-
-
-def _plan_parameters(noiser: TableRelease) -> dict[str, Any]:
-    """Return the parameters of a plan for the released columns."""
-    rules, mechanism = noiser._fitted.rules, noiser._fitted.mechanism
-    terms = mechanism.terms(noiser)
-    known = list(terms.known or ())
-    names = [column.name for column in mechanism.released_columns]
-    return {
-        "sensitive": list(rules.sensitive),
-        "public": [name for name in names if name not in (*known, *rules.sensitive)],
-        "known": known or None,
-        "ids": list(terms.ids) or None,
-        "epsilon": noiser.certificate_.epsilon,
-    }
 
 
 def _estimator_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -192,7 +156,7 @@ def _rows_of(path: str, layout: CsvLayout, types: Mapping[str, Any] | None = Non
 
 def check_out(args: Any) -> None:
     """Refuse a page that cannot be written, or needs an extra, before any work."""
-    names = ("ARTIFACT", "TABLE", "--settings", "--audit", "--plan")
+    names = ("ARTIFACT", "TABLE", "--settings", "--audit")
     read = {name: getattr(args, name.strip("-").lower(), None) for name in names}
     _check_new("--out", args.out, tuple(WAYS), read, args)
     if args.out is not None and Path(args.out).suffix.lower() == ".html":

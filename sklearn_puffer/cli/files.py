@@ -206,13 +206,12 @@ class TableFile:
 
     def _named(self, reason: str) -> str:
         """Name the column that pyarrow counts."""
-        names = getattr(self, "names", ())
-
-        def name(match: re.Match[str]) -> str:
-            k = int(match[1])
-            return f"column {names[k]!r}" if k < len(names) else match[0]
-
-        return re.sub(r"CSV column #(\d+)", name, reason)
+        names = getattr(self, "names", ())  # none while the first line is read
+        return re.sub(
+            r"CSV column #(\d+)",
+            lambda match: f"column {names[int(match[1])]!r}" if names else match[0],
+            reason,
+        )
 
 
 def kind_of(path: Path) -> str:
