@@ -14,12 +14,12 @@ import pytest
 
 import sklearn_puffer
 from sklearn_puffer.bounds import Bound
-from sklearn_puffer.noise import Noise
+from sklearn_puffer.noise import ProductNoise
 from sklearn_puffer.notions import Notion
 
 MODULES = [module.name for module in pkgutil.iter_modules(sklearn_puffer.__path__)]
 PUBLIC = ["sklearn_puffer", *(f"sklearn_puffer.{m}" for m in MODULES if not m.startswith("_"))]
-PROTOCOLS = [Bound, Noise, Notion]
+PROTOCOLS = [Bound, ProductNoise, Notion]
 CONFIGURED = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
 OFF = set(CONFIGURED["tool"]["numpydoc_validation"]["checks"]) - {"all"}
 

@@ -30,14 +30,8 @@ from sklearn_puffer._noise.keyed import (
     read_key,
     shipped_key,
 )
-from sklearn_puffer._noise.mixing import (
-    MixedNoise,
-    Mixing,
-    Noise,
-    Unchanged,
-    kept_numerator,
-    without_mixings,
-)
+from sklearn_puffer._noise.mixed import MixedNoise, Noise, without_mixings
+from sklearn_puffer._noise.mixing import Mixing, Unchanged, kept_numerator
 from sklearn_puffer._noise.sampler import (
     SPARE,
     NoiseSource,

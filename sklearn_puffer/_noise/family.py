@@ -57,15 +57,21 @@ class ProductNoise(ABC):
     it.
 
     What more is known of a family, it says in class attributes: ``is_exponential``, ``is_normal``,
-    ``power``, ``precision_power`` and ``norm`` (`_noise.mixing.Noise` explains them). Then faster
+    ``power``, ``precision_power`` and ``norm``. Then faster
     and sharper ways are taken, and things exist that otherwise are refused, such as several
     releases of the same rows.
 
     Examples
     --------
-    >>> from sklearn_puffer.noise import Laplace, ProductNoise
-    >>> isinstance(Laplace(2.0), ProductNoise)
-    True
+    Families differ in what a shift loses at most, and on average of order 2:
+
+    >>> from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
+    >>> for noise in (Laplace(2.0), Gaussian(2.0), Cauchy(2.0)):
+    ...     most, mean = noise.max_divergence([3.0]), noise.renyi_divergence([3.0], alpha=2.0)
+    ...     print(type(noise).__name__, round(float(most), 3), round(float(mean), 3))
+    Laplace 1.5 1.1
+    Gaussian inf 2.25
+    Cauchy 1.386 0.754
     """
 
     scale: float | tuple[float, ...] = 1.0
@@ -74,17 +80,50 @@ class ProductNoise(ABC):
         object.__setattr__(self, "scale", _check_scale(self.scale))
 
     def scaled(self, factor: float) -> Self:
-        """Return the same family with every scale multiplied by ``factor``."""
+        """Return the same family with every scale multiplied by ``factor``.
+
+        Parameters
+        ----------
+        factor : float
+            Positive.
+
+        Returns
+        -------
+        Noise
+            Of the same kind; a larger factor is never less private.
+        """
         if isinstance(self.scale, tuple):
             return self.with_scale(tuple(theta * factor for theta in self.scale))
         return self.with_scale(self.scale * factor)
 
     def with_scale(self, scale: float | tuple[float, ...]) -> Self:
-        """Return the same family with another scale."""
+        """Return the same family with another scale.
+
+        Parameters
+        ----------
+        scale : float or tuple of float
+            One for all axes, or one an axis.
+
+        Returns
+        -------
+        Noise
+            Of the same kind.
+        """
         return replace(self, scale=scale)
 
     def axis_scales(self, n_axes: int) -> FloatArray:
-        """Return the scales, shape (n_axes,)."""
+        """Return the scale of each axis.
+
+        Parameters
+        ----------
+        n_axes : int
+            Number of columns, which a tuple of scales must have, too.
+
+        Returns
+        -------
+        ndarray of shape (n_axes,)
+            In the units of the columns.
+        """
         if not isinstance(self.scale, tuple):
             return np.full(n_axes, self.scale, dtype=np.float64)
         if len(self.scale) != n_axes:
@@ -95,7 +134,18 @@ class ProductNoise(ABC):
         return np.array(self.scale, dtype=np.float64)
 
     def log_density(self, z: ArrayLike) -> FloatArray:
-        """Return log K at rows ``z`` of shape (..., d)."""
+        """Return the log density at rows.
+
+        Parameters
+        ----------
+        z : array-like of shape (..., d)
+            Rows of noise, in the units of the columns.
+
+        Returns
+        -------
+        ndarray of shape (...)
+            Log K(z).
+        """
         rows = np.asarray(z, dtype=float)
         theta = self.axis_scales(rows.shape[-1])
         with np.errstate(over="ignore"):
@@ -104,22 +154,59 @@ class ProductNoise(ABC):
         return log_density
 
     def max_divergence(self, shift: ArrayLike) -> FloatArray:
-        """Return the max-divergence of shifts of shape (..., d), in nats: a sum over columns."""
+        """Return the max-divergence between the noise and the noise moved by a shift.
+
+        Parameters
+        ----------
+        shift : array-like of shape (..., d)
+            In the units of the columns.
+
+        Returns
+        -------
+        ndarray of shape (...)
+            In nats; infinite where there is no bound.
+        """
         loss: FloatArray = self._max_divergence(self._units(shift)).sum(axis=-1)
         return loss
 
     def renyi_divergence(self, shift: ArrayLike, alpha: float) -> FloatArray:
-        """Return the Renyi divergence of shifts of shape (..., d), in nats: a sum over columns."""
+        r"""Return the Renyi divergence between the noise and the noise moved by a shift.
+
+        .. math:: D_\alpha = \frac{1}{\alpha - 1} \log \int K(y)^\alpha K(y - z)^{1 - \alpha} dy
+
+        Parameters
+        ----------
+        shift : array-like of shape (..., d)
+            The shift z, in the units of the columns.
+        alpha : float
+            Order, above 1 and finite.
+
+        Returns
+        -------
+        ndarray of shape (...)
+            In nats: a sum over columns.
+        """
         order = check_above(alpha, 1.0, "alpha")
         with np.errstate(over="ignore"):  # infinity is the right limit
             loss: FloatArray = self._renyi(self._units(shift), order).sum(axis=-1)
         return loss
 
     def hockey_stick(self, shift: ArrayLike, epsilon: float) -> FloatArray:
-        """Return the smallest delta that goes with ``epsilon``, or a bound in several columns.
+        r"""Return the smallest delta that goes with an epsilon, or a bound in several columns.
 
-        It is exact in one column, and in several for the Gaussian; the other families say in their
-        notes which upper bound they give there.
+        .. math:: \delta = \int (K(y) - e^\varepsilon K(y - z))_+ \, dy
+
+        Parameters
+        ----------
+        shift : array-like of shape (..., d)
+            The shift z, in the units of the columns.
+        epsilon : float
+            In nats, not negative.
+
+        Returns
+        -------
+        ndarray of shape (...)
+            Exact in one column; a family that has only an upper bound in several says so.
         """
         if not epsilon >= 0.0:
             raise ValueError(f"epsilon must not be negative, got {epsilon!r}; 0 is the least.")
@@ -129,7 +216,16 @@ class ProductNoise(ABC):
     def mass(self, low: ArrayLike, high: ArrayLike) -> FloatArray:
         """Return P(low <= N <= high) of one column, with a small relative error also in the tails.
 
-        A panel whose ends are the wrong way round is empty.
+        Parameters
+        ----------
+        low, high : array-like
+            Ends of panels, in the units of the column; they may be infinite. A panel whose ends
+            are the wrong way round is empty.
+
+        Returns
+        -------
+        ndarray
+            Probabilities, of the shape that both ends have together.
         """
         start, stop = np.broadcast_arrays(*(np.asarray(end, dtype=float) for end in (low, high)))
         # Turned so that the panel lies to the right: tails keep their relative accuracy there.
@@ -142,24 +238,67 @@ class ProductNoise(ABC):
             return self._mass(start / theta, stop / theta, width / theta)
 
     def mean_up_to(self, most: ArrayLike) -> FloatArray:
-        """Return E[min(N, most)_+] of one column, which may be infinite, as ``most`` may."""
+        r"""Return what noise above 0 amounts to on average, cut at ``most``, in one column.
+
+        .. math:: E[\min(N, z)_+] = \int_0^z P(N > t) \, dt
+
+        Parameters
+        ----------
+        most : array-like
+            The number z, not negative, in the units of the column; it may be infinite.
+
+        Returns
+        -------
+        ndarray
+            In the units of the column; infinite where the mean is.
+        """
         with np.errstate(over="ignore", invalid="ignore"):
             return self._one_scale() * self._mean_up_to(self._units_of_column(most))
 
     def score(self, z: ArrayLike) -> FloatArray:
-        """Return the slope of the log density of one column at ``z``, in 1 / units.
+        """Return the slope of the log density of one column.
 
-        At a kink it is the slope on the side of the sign of zero.
+        Parameters
+        ----------
+        z : array-like
+            In the units of the column. At a kink, the sign of zero chooses the side.
+
+        Returns
+        -------
+        ndarray
+            The slope at each number, in 1 / units.
         """
         return self._score(self._units_of_column(z)) / self._one_scale()
 
     def steepest(self, near: ArrayLike, far: ArrayLike) -> FloatArray:
-        """Return max |score| of one column over near <= |z| <= far; ``far`` may be infinite."""
+        """Return the largest slope of the log density of one column between two distances from 0.
+
+        Parameters
+        ----------
+        near, far : array-like
+            Distances in the units of the column; ``far`` may be infinite.
+
+        Returns
+        -------
+        ndarray
+            The maximum of |score| over near <= |z| <= far.
+        """
         low, high = self._units_of_column(near), self._units_of_column(far)
         return np.abs(self._score(np.clip(self._steepest_at, low, high))) / self._one_scale()
 
     def curvature(self, near: ArrayLike, far: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return min and max of (log K)'' of one column over near <= |z| <= far, kinks apart."""
+        """Return between which numbers the log density of one column bends, kinks apart.
+
+        Parameters
+        ----------
+        near, far : array-like
+            Distances from 0 in the units of the column; ``far`` may be infinite.
+
+        Returns
+        -------
+        tuple of two ndarrays
+            Minimum and maximum of the second derivative of log K over near <= |z| <= far.
+        """
         low, high = self._units_of_column(near), self._units_of_column(far)
         theta = self._one_scale()
         ends = np.minimum(self._bend(low), self._bend(high))
@@ -168,18 +307,40 @@ class ProductNoise(ABC):
             return ends / theta / theta, top / theta / theta
 
     def turning(self, near: ArrayLike) -> FloatArray:
-        """Return a bound on the third derivative of log K, one column, over near <= |z|."""
+        """Return a bound on the third derivative of the log density of one column.
+
+        Parameters
+        ----------
+        near : array-like
+            Distances from 0 in the units of the column.
+
+        Returns
+        -------
+        ndarray
+            At least the largest size of that derivative over near <= |z|.
+        """
         theta = self._one_scale()
         with np.errstate(over="ignore", under="ignore"):
             bound: FloatArray = self._turn(self._units_of_column(near)) / theta / theta / theta
         return bound
 
     def drift(self, near: ArrayLike, span: float) -> FloatArray:
-        """Return how far log K(y) - log K(y + x) moves over y >= near, for each x up to span.
+        """Return how far the log ratio of two densities moves beyond a distance, in one column.
 
-        If |score| falls beyond near, the ratio falls from its value there to no less than 0. If it
-        rises, so does the ratio, to no more than span times what |score| rises to.
+        Parameters
+        ----------
+        near : array-like
+            Distances from 0, in the units of the column.
+        span : float
+            How far apart the two densities are at most.
+
+        Returns
+        -------
+        ndarray
+            At least the range of log K(y) - log K(y + x) over y >= near, for each x up to span.
         """
+        # If |score| falls beyond near, the ratio falls from its value there to no less than 0. If
+        # it rises, so does the ratio, to no more than span times what |score| rises to.
         start = np.asarray(near, dtype=float)
         here, there = (self.log_density((start + x)[..., None]) for x in (0.0, span))
         steepest = self.steepest(start, np.full_like(start, inf))
@@ -192,7 +353,20 @@ class ProductNoise(ABC):
             return np.fmin(np.where(falls, here - there, inf), np.where(most < inf, rest, inf))
 
     def sampler(self, grid: Grid, entropy: Entropy) -> Sampler:
-        """Return what draws the noise of one column on a grid."""
+        """Return what draws the noise of one column on a grid.
+
+        Parameters
+        ----------
+        grid : Grid
+            In the units of the column.
+        entropy : Entropy
+            Source of bits.
+
+        Returns
+        -------
+        Sampler
+            See `_noise.sampler.sampler`.
+        """
         scale = single_scale(self)
         if self.is_exponential:
             return LaplaceSampler(scale, grid, entropy)
@@ -200,22 +374,27 @@ class ProductNoise(ABC):
 
     @property
     def name(self) -> str:
-        """What certificates and records call the family: its class, and parameters but a scale."""
+        """What certificates and records call the family."""
         family = type(self).__name__.lower()
         further = [f"{field.name}={getattr(self, field.name):g}" for field in fields(self)[1:]]
         return f"{family}({', '.join(further)})" if further else family
 
     # What a family may know of itself: special ways to what others have the long way.
     scale_means: ClassVar[str] = ""  # in a certificate
+    # Whether K is e^(-|z| / scale) / (2 scale): pure losses are those at atoms, then.
     is_exponential: ClassVar[bool] = False
+    # Whether the noise is normal, and its scale the standard deviation.
     is_normal: ClassVar[bool] = False
+    # The p for which releases at scales s_r are as one at s, 1/s^p = sum 1/s_r^p, or None.
     precision_power: ClassVar[int | None] = None
+    # The norm, l1 or l2, of which no shift loses more than one along an axis, or None.
     norm: ClassVar[str | None] = None
+    # The kernels of unordered axes, None for axes of numbers; empty if there are only such.
     mixings: ClassVar[tuple[Mixing | None, ...]] = ()
 
     @property
     def has_vertices(self) -> bool:
-        """Whether pure losses are those at the vertices of the grid of atoms."""
+        """Whether pure losses of rows are those at the vertices of the grid of atoms."""
         return self.is_exponential
 
     @property
