@@ -169,9 +169,8 @@ def _largest_error(pair: tuple[Discrete, Discrete], theta: float, samples: int =
     p, q = pair
     counts = np.stack((p.counts, q.counts))
     masses = counts / counts.sum(axis=1, keepdims=True)
-    sums = PriorGrid([p.atoms], masses).wide_sums(np.array([theta]))
-    logs = np.log(sums.mantissa)
-    ratios = (sums.exponent[0] - sums.exponent[1]) * np.log(2.0) + (logs[0] - logs[1])
+    logs = PriorGrid([p.atoms], masses).log_sums(np.array([theta]))
+    ratios = logs[0] - logs[1]
     at = np.append(np.random.default_rng(3).integers(0, len(p.atoms), samples), ratios.argmax())
     errors = []
     for k in at:

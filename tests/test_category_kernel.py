@@ -276,7 +276,7 @@ def test_bounds_on_released_masses_hold_fifty_digits(theta):
 
 @pytest.mark.parametrize("n_levels", [3, 300])
 def test_small_scales_and_large_alphabets_lose_what_is_computed_in_logs(n_levels):
-    """Beyond the range of floats: the wide numbers of the grid."""
+    """Beyond the range of floats: the logs of the grid."""
     mixing = Mixing.of_counts(range(n_levels), [1] * n_levels)
     p, q = Discrete([0.0, 1.0], [0.5, 0.5]), Discrete([1.0, 2.0], [0.5, 0.5])
     for theta in (1e-200, 1e-90, 1e-3, 1.0, 60.0):

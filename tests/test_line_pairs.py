@@ -30,9 +30,8 @@ def pair_of(atoms, counts, noise):
     priors = [Discrete.from_counts(atoms, row) for row in counts]
     atoms, masses = np.array(atoms, dtype=float), np.array([p.probabilities for p in priors])
     if isinstance(noise, Laplace):
-        grid = PriorGrid([atoms], masses)
-        rounding = grid.wide_rounding(np.array([noise.scale]))
-        return priors, LaplacePair(atoms, grid.masses(), noise.scale, rounding)
+        logs = PriorGrid([atoms], masses).log_masses
+        return priors, LaplacePair(atoms, logs, noise.scale)
     with np.errstate(divide="ignore"):
         return priors, DiscretePair(atoms, masses, np.log(masses), noise)
 

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from sklearn_puffer._losses import Wide
 from sklearn_puffer._sums import losses as sum_losses
-from sklearn_puffer._sums.convolution import convolved, laplace_sums, sum_of
+from sklearn_puffer._sums.convolution import Wide, convolved, laplace_sums, sum_of
 from sklearn_puffer._sums.losses import PairLosses, least_loss
 from sklearn_puffer._sums.users import SECRETS
 from sklearn_puffer.priors import Discrete, GaussianMixture

@@ -2,7 +2,7 @@
 
 from sklearn_puffer._losses.boxes import MOST_VALUES
 from sklearn_puffer._losses.composed import compose
-from sklearn_puffer._losses.convolution import PriorGrid, Wide, as_wide
+from sklearn_puffer._losses.convolution import PriorGrid
 from sklearn_puffer._losses.divergences import Panels
 from sklearn_puffer._losses.gaussian_rows import row_interval
 from sklearn_puffer._losses.joint_grids import (

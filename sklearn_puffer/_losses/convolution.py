@@ -13,8 +13,8 @@ every number is positive, so nothing ever cancels. Two ways serve one axis:
   recurrence of one step. It is run over short blocks side by side, and the block totals are a
   smaller problem of the same kind, so n atoms take O(n) operations, O(log n) of them in sequence.
 
-and two kinds of arithmetic: floats, and where those would underflow `Wide` numbers (mantissa times
-a power of two held as an integer), for which the same scan is written once.
+Where floats would underflow the sums are taken as logs, by a scan of its own: after k steps the log
+at each point is that of the 2^k points up to it, so that log2 n steps are enough.
 """
 
 # How large the rounding error can be. Write u = 2^-53, and assume that `exp` and `log` are right to
@@ -27,43 +27,42 @@ a power of two held as an integer), for which the same scan is written once.
 #    Let f(t) = log sum_x m(x) exp(-t d(x, y)), convex, and f(0) = 0 as masses sum to one. Hence
 #    f(1 + E) >= (1 + E) f(1) and f(1 - E) <= (1 - E) f(1): the logarithm of the sum moves by at
 #    most E |log h(y)|, and |log h| is bounded by the smallest sum seen.
-# 2. Distances, wide numbers. A gap is an exact sum of two floats. Its quotient by theta log 2 is
-#    computed to twice the precision, and split into an integer k, kept exactly, and a rest in
-#    [-1/2, 1/2] that is wrong by at most 1.2u + 8 u^2 k once multiplied by log 2. With `exp`: 6u a
-#    factor, and 8 u^2 K over the whole path, of length K in units of theta log 2.
+# 2. Logs. The exponent l = log m(x) - d(x, y)/theta <= 0 of a term falls along its path, and the
+#    log of a sum lies between l and 0. A step is a distance, 2u of it; a difference and a sum, each
+#    u |l|; and in `logaddexp` an `exp` and a `log1p` below 1, 6u together: 4u |l| + 10u at most. So
+#    what is computed is the log of the sum of e^(l (1 + e) + a), |e| <= E = 4u S and |a| <= 10u S,
+#    over S steps. As in line 1, with f(t) = log sum e^(t l) and f(0) = log n for n terms, it is off
+#    by at most E (|log h| + log n) + 10u S. An unordered axis of n atoms is worth n/10 + 8 steps.
 # 3. Dense. Kernel values 4u and their product over g axes, less than 5gu; inner products of length
 #    n, nu in whatever order BLAS takes them.
 # 4. Scan. In each level a term takes at most B steps up and B steps down, B being the length of the
-#    blocks. A step is one factor (4u, wide 6u), one product and one addition (2u): 12u, wide 16u,
-#    for each atom of a block. Powers of two are exact. The last two additions: 2u.
-# 5. Masses: count and total may be rounded, and their quotient: 3u.
+#    blocks. A step is one factor (4u), one product and one addition (2u): 12u for each atom of a
+#    block. The last two additions: 2u.
+# 5. Masses: count and total may be rounded, and their quotient: 3u; their logs one step of line 2.
 #    Line 1 holds with unordered axes as well, where f(0) <= 0 is the log of a sum over them.
 # 6. Underflow. A product that underflows is wrong by at most 2^-1074. Fewer than 2^60 of them meet
-#    in one sum, and sums below 2^-900 are not used: less than 2^-100 of the sum. Additions of wide
-#    numbers misplace what is below 2^-900 of the larger part. One more u covers both.
+#    in one sum, and sums below 2^-900 are not used: less than 2^-100 of the sum. One more u covers
+#    that.
 #
 # Products of (1 + u) and logarithms of (1 + x) are covered by a factor 1.01 on the total.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from fractions import Fraction
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from math import frexp, prod
-from typing import Any, TypeVar
+from math import log, prod
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sklearn_puffer._base import FloatArray, IntArray
-from sklearn_puffer._numerics import UNIT
+from sklearn_puffer._base import FloatArray
+from sklearn_puffer._numerics import UNIT, log_sum
 
 MASS_ERROR = 3.0
 SECOND_ORDER = 1.01
 # No sum below this is used in floats (line 6 above).
 SMALLEST_FLOAT = 2.0**-900
-# Distances up to this many theta log 2 fit the integer exponents of wide numbers.
-LONGEST = 2.0**55
+# Distances up to this many scales are computed with.
+LONGEST = 2.0**400
 
 _DENSE_ATOMS = 256
 _MERGED_ATOMS = 64
@@ -71,66 +70,6 @@ _BLOCK = 16
 _SINGLE_BLOCK = 32
 _SINGLE_BLOCK_OF_MANY = 128
 _MANY_LANES = 64
-_ZERO_EXPONENT = -(2**61)
-_LN2 = Fraction("0.693147180559945309417232121458176568075500134360255254120680009")
-
-
-class Wide:
-    """An array of non-negative numbers ``mantissa * 2**exponent`` that cannot under- or overflow.
-
-    Zero has the mantissa 0 and an exponent below all others, so that it never sets the scale
-    of a sum. Mantissas are normalised on request only: a scan moves them far less than
-    floats can hold.
-    """
-
-    __slots__ = ("exponent", "mantissa")
-
-    def __init__(self, mantissa: FloatArray, exponent: IntArray) -> None:
-        self.mantissa = mantissa
-        self.exponent = exponent
-
-    def __add__(self, other: Wide) -> Wide:
-        top = np.maximum(self.exponent, other.exponent)
-        mantissa = self.mantissa * _power_of_two(self.exponent - top)
-        mantissa += other.mantissa * _power_of_two(other.exponent - top)
-        return Wide(mantissa, top)
-
-    def __mul__(self, other: Wide) -> Wide:
-        return Wide(self.mantissa * other.mantissa, self.exponent + other.exponent)
-
-    def __getitem__(self, key: Any) -> Wide:
-        return Wide(self.mantissa[key], self.exponent[key])
-
-    def __setitem__(self, key: Any, value: Wide) -> None:
-        self.mantissa[key] = value.mantissa
-        self.exponent[key] = value.exponent
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the array."""
-        return self.mantissa.shape
-
-    def reshape(self, *shape: int) -> Wide:
-        """Return the same numbers in another shape."""
-        return Wide(self.mantissa.reshape(*shape), self.exponent.reshape(*shape))
-
-    def transpose(self, *axes: int) -> Wide:
-        """Return the same numbers with axes permuted."""
-        return Wide(self.mantissa.transpose(*axes), self.exponent.transpose(*axes))
-
-    def copy(self) -> Wide:
-        """Return a contiguous copy."""
-        return Wide(self.mantissa.copy(), self.exponent.copy())
-
-    def normalised(self) -> Wide:
-        """Return the same numbers with mantissas in [1/2, 1)."""
-        mantissa, shift = np.frexp(self.mantissa)
-        exponent = self.exponent + shift
-        exponent[mantissa == 0.0] = _ZERO_EXPONENT
-        return Wide(mantissa, exponent)
-
-
-Numbers = TypeVar("Numbers", FloatArray, Wide)
 
 
 class Axis:
@@ -154,17 +93,12 @@ class Axis:
     @property
     def scan_units(self) -> float:
         """The rounding of sums by the scan, in u (lines 4 above)."""
-        return 12.0 * self.scan_steps + 2.0
+        return 12.0 * sum(self._blocks) + 2.0
 
     @property
-    def wide_units(self) -> float:
-        """The same in wide numbers."""
-        return 16.0 * self.scan_steps + 2.0
-
-    @property
-    def scan_steps(self) -> int:
-        """Steps one after the other in a scan: the lengths of the blocks of all levels."""
-        return sum(self._blocks)
+    def log_steps(self) -> float:
+        """How many steps of line 2 `log_convolved` takes."""
+        return log_steps(self.size) + 2.0
 
     @cached_property
     def distances(self) -> FloatArray:
@@ -174,19 +108,12 @@ class Axis:
     @cached_property
     def _gaps(self) -> list[FloatArray]:
         """Rounded gap before each atom, in blocks; then before each block, and so on."""
-        return [in_blocks(_gaps(atoms)[None], length)[:, 0] for atoms, length in self._levels]
-
-    @cached_property
-    def _rests(self) -> list[FloatArray]:
-        """Rounding errors of the gaps."""
-        return [in_blocks(_rests(atoms)[None], length)[:, 0] for atoms, length in self._levels]
-
-    @property
-    def _levels(self) -> Iterator[tuple[FloatArray, int]]:
-        atoms = self.atoms
+        gaps, atoms = [], self.atoms
         for length in self._blocks:
-            yield atoms, length
+            before = np.diff(atoms, prepend=atoms[:1])
+            gaps.append(_in_blocks(before[None], length)[:, 0])
             atoms = atoms[::length]
+        return gaps
 
     def kernel(self, theta: float) -> FloatArray:
         """Return the matrix of e^(-distance/theta), shape (n, n)."""
@@ -195,37 +122,19 @@ class Axis:
     def convolved(self, masses: FloatArray, theta: float) -> FloatArray:
         """Return the sums, of shape (lanes, n), for masses of shape (n, lanes)."""
         decays = [np.exp(gap / -theta) for gap in self._gaps]
-        return self._scan(decays, masses)
-
-    def convolved_wide(self, masses: Wide, theta: float) -> Wide:
-        """Return the same sums in wide numbers."""
-        gaps = zip(self._gaps, self._rests, strict=True)
-        decays = [wide_decay(gap, rest, theta) for gap, rest in gaps]
-        return self._scan(decays, masses).normalised()
-
-    def _scan(self, decays: Sequence[Numbers], masses: Numbers) -> Numbers:
-        blocks = in_blocks(masses.transpose(1, 0), self._blocks[0])
+        blocks = _in_blocks(masses.transpose(1, 0), self._blocks[0])
         sums = blocks.copy()
-        add_from_left(decays, blocks, sums)
-        add_from_right(decays, blocks, sums)
-        return out_of_blocks(sums, self.size)
+        _add_from_left(decays, blocks, sums)
+        _add_from_right(decays, blocks, sums)
+        return _out_of_blocks(sums, self.size)
 
-
-def _gaps(atoms: FloatArray) -> FloatArray:
-    """Return the gap before each atom as a rounded difference, 0 before the first."""
-    gaps = np.zeros(len(atoms))
-    np.subtract(atoms[1:], atoms[:-1], out=gaps[1:])
-    return gaps
-
-
-def _rests(atoms: FloatArray) -> FloatArray:
-    """Return the rounding errors of `_gaps`, exactly (Knuth's two-sum)."""
-    rests = np.zeros(len(atoms))
-    after, before = atoms[1:], atoms[:-1]
-    gap = after - before
-    lost = gap - after
-    rests[1:] = (after - (gap - lost)) - (before + lost)
-    return rests
+    def log_convolved(self, logs: FloatArray, theta: float) -> FloatArray:
+        """Return the logs of the same sums, given those of the masses."""
+        rows, atoms = np.ascontiguousarray(logs.T), self.atoms
+        sums = log_sums_up_to(atoms, rows, theta)
+        behind = log_sums_from(atoms, rows, theta)[:, 1:] - np.diff(atoms) / theta
+        sums[:, :-1] = np.logaddexp(sums[:, :-1], behind)
+        return sums
 
 
 class MixingAxis:
@@ -240,7 +149,8 @@ class MixingAxis:
     """
 
     # 1 - rho, rho and q are right to 4u, 4u and u, so an entry of the kernel to 7u, and the product
-    # over axes takes one more; a sum of n masses is right to nu, in floats and in wide numbers.
+    # over axes takes one more; a sum of n masses is right to nu, and so is that of their ratios to
+    # the largest one. Of logs, rho and q add 4u each and u of themselves.
     span = 0.0
     kernel_units = 9.0
 
@@ -253,7 +163,10 @@ class MixingAxis:
         """The rounding of `convolved`, in u."""
         return self.size + 10.0
 
-    wide_units = scan_units
+    @property
+    def log_steps(self) -> float:
+        """How many steps of line 2 `log_convolved` is worth."""
+        return 0.1 * self.size + 8.0
 
     def kernel(self, theta: float) -> FloatArray:
         """Return the matrix of the kernel, from row x to column y, shape (n, n)."""
@@ -267,20 +180,40 @@ class MixingAxis:
         released += np.outer(masses.sum(axis=0), -np.expm1(-theta) * self._shares)
         return released
 
-    def convolved_wide(self, masses: Wide, theta: float) -> Wide:
-        """Return the same in wide numbers."""
-        total = masses[0]
-        for row in range(1, self.size):
-            total = total + masses[row]
-        drawn = as_wide(self._shares) * as_wide(-np.expm1(-np.array([theta])))
-        total = Wide(total.mantissa[:, None], total.exponent[:, None])
-        kept = masses.transpose(1, 0) * as_wide(np.exp(-np.array([theta])))
-        return (kept + total * drawn).normalised()
+    def log_convolved(self, logs: FloatArray, theta: float) -> FloatArray:
+        """Return the logs of the same, given those of the masses."""
+        with np.errstate(divide="ignore"):
+            drawn = np.log(-np.expm1(-theta)) + np.log(self._shares)
+        released: FloatArray = np.logaddexp(logs.T - theta, log_sum(logs, axis=0)[:, None] + drawn)
+        return released
 
 
-def as_wide(values: FloatArray) -> Wide:
-    """Return floats as wide numbers."""
-    return Wide(values, np.zeros(values.shape, np.int64)).normalised()
+def log_steps(n_atoms: int) -> float:
+    """Return how many steps of line 2 the scans of `log_sums_up_to` take, the masses' logs too."""
+    return float((n_atoms - 1).bit_length() + 1)
+
+
+def log_rounding(steps: float, n_terms: float) -> tuple[float, float]:
+    """Return E and a: the log L of a sum in so many steps is off by E |L| + a (line 2)."""
+    relative = SECOND_ORDER * UNIT * 4.0 * steps
+    return relative, relative * log(n_terms) + SECOND_ORDER * UNIT * (10.0 * steps + MASS_ERROR)
+
+
+def log_sums_up_to(atoms: FloatArray, logs: FloatArray, theta: float) -> FloatArray:
+    """Return the logs of the decayed sums over atoms up to each, for logs of shape (lanes, n)."""
+    sums, reach = logs.copy(), 1
+    while reach < len(atoms):
+        arriving = sums[:, :-reach] - (atoms[reach:] - atoms[:-reach]) / theta
+        if (arriving <= sums[:, reach:] - 40.0).all():
+            break  # so is all from farther away, each stretch e^-40 of the next: below u together
+        sums[:, reach:] = np.logaddexp(sums[:, reach:], arriving)
+        reach *= 2
+    return sums
+
+
+def log_sums_from(atoms: FloatArray, logs: FloatArray, theta: float) -> FloatArray:
+    """Return the same over atoms from each on."""
+    return log_sums_up_to(-atoms[::-1], logs[:, ::-1], theta)[:, ::-1]
 
 
 class PriorGrid:
@@ -292,8 +225,8 @@ class PriorGrid:
         Sorted distinct atoms of each axis.
     masses : ndarray of shape (n_priors, cells)
         Row-major over the axes; each row sums to one.
-    exponents : ndarray of shape (n_priors, cells), optional
-        Powers of two to multiply the masses by, where floats cannot hold them.
+    log_masses : ndarray of shape (n_priors, cells), optional
+        Their logs, right to 4u + u |log|, where floats do not hold them well.
     shares : sequence of ndarray or None, optional
         For each unordered axis the shares that its atoms are drawn anew from.
     """
@@ -302,7 +235,7 @@ class PriorGrid:
         self,
         axes: Sequence[FloatArray],
         masses: FloatArray,
-        exponents: IntArray | None = None,
+        log_masses: FloatArray | None = None,
         shares: Sequence[FloatArray | None] = (),
     ) -> None:
         self.n_axes = len(axes)
@@ -315,34 +248,38 @@ class PriorGrid:
             for k, drawn in ((k, mixed[k]) for k in self._kept)
         ]
         self._passes = _passes(self._axes)
-        self._masses = _turned(masses, len(self._axes))
-        self._exponents = None if exponents is None else _turned(exponents, len(self._axes))
+        self.masses, self._log_masses = masses, log_masses
+        self._columns = self._turned(masses)
         self.shortest_scales = np.zeros(len(axes))
         self.shortest_scales[self._kept] = [axis.span / LONGEST for axis in self._axes]
 
     def sums(self, theta: FloatArray, floor: float = SMALLEST_FLOAT) -> FloatArray | None:
         """Return the sums in floats, shape (n_priors, cells); None if any is below ``floor``."""
-        if self._exponents is not None:
+        if self._log_masses is not None:
             return None
         scales = [float(theta[k]) for k in self._kept]
-        values = self._masses
+        values = self._columns
         with np.errstate(under="ignore"):
             for members in self._passes:
                 values = self._one_pass(members, values, scales)
         values = values.reshape(self._n_priors, self._cells)
         return values if values.min() >= floor else None
 
-    def wide_sums(self, theta: FloatArray) -> Wide:
-        """Return the sums in wide numbers with mantissas in [1/2, 1), shape (n_priors, cells)."""
-        values = self._wide_masses
+    def log_sums(self, theta: FloatArray) -> FloatArray:
+        """Return the logs of the sums, shape (n_priors, cells); -inf where there is no mass."""
+        values = self._turned(self.log_masses)
         with np.errstate(under="ignore"):
             for axis, scale in zip(self._axes, theta[self._kept], strict=True):
-                values = axis.convolved_wide(values.reshape(axis.size, -1), float(scale))
+                values = axis.log_convolved(values.reshape(axis.size, -1), float(scale))
         return values.reshape(self._n_priors, self._cells)
 
-    def masses(self) -> Wide:
-        """Return the masses themselves, shape (n_priors, cells)."""
-        return self._wide_masses.reshape(self._cells, self._n_priors).transpose(1, 0)
+    @cached_property
+    def log_masses(self) -> FloatArray:
+        """The logs of the masses, shape (n_priors, cells)."""
+        if self._log_masses is not None:
+            return self._log_masses
+        with np.errstate(divide="ignore"):
+            return np.log(self.masses)
 
     def rounding(self, log_floor: float) -> float:
         """Return the bound on the error of the log of `sums` where all are at least e^log_floor."""
@@ -350,20 +287,15 @@ class PriorGrid:
         units += sum(self._rounding_of(members) for members in self._passes)
         return SECOND_ORDER * UNIT * units
 
-    def wide_rounding(self, theta: FloatArray) -> float:
-        """Return the bound on the error of the log of `wide_sums`."""
-        scales = zip(self._axes, theta[self._kept], strict=True)
-        lengths = sum(a.span / t for a, t in scales if a.span > 0.0)  # t may be 0 where it is not
-        units = MASS_ERROR + 1.0 + 8.0 * UNIT * float(lengths) / float(_LN2)
-        units += sum(axis.wide_units for axis in self._axes)
-        return SECOND_ORDER * UNIT * units
+    @property
+    def log_rounding(self) -> tuple[float, float]:
+        """E and a: each L of `log_sums` is off by at most E |L| + a."""
+        steps = sum(axis.log_steps for axis in self._axes)
+        return log_rounding(steps, 2.0 ** len(self._axes) * self._cells)
 
-    @cached_property
-    def _wide_masses(self) -> Wide:
-        exponents = self._exponents
-        if exponents is None:
-            exponents = np.zeros(self._masses.shape, np.int64)
-        return Wide(self._masses, exponents).normalised()
+    def _turned(self, masses: FloatArray) -> FloatArray:
+        """Return masses (n_priors, cells) transposed, contiguous where there are several axes."""
+        return masses.T if len(self._axes) == 1 else np.ascontiguousarray(masses.T)
 
     def _one_pass(self, members: list[int], values: FloatArray, scales: list[float]) -> FloatArray:
         axis = self._axes[members[0]]
@@ -392,11 +324,6 @@ def _passes(axes: Sequence[Axis | MixingAxis]) -> list[list[int]]:
     return passes
 
 
-def _turned(masses: NDArray[Any], n_axes: int) -> NDArray[Any]:
-    """Return masses (n_priors, cells) transposed, contiguous where there are several axes."""
-    return masses.T if n_axes == 1 else np.ascontiguousarray(masses.T)
-
-
 def _kronecker(left: FloatArray, right: FloatArray) -> FloatArray:
     size = len(left) * len(right)
     return (left[:, None, :, None] * right[None, :, None, :]).reshape(size, size)
@@ -412,22 +339,22 @@ def _block_lengths(n_atoms: int, lanes: int) -> list[int]:
     return [*lengths, n_atoms]
 
 
-def add_from_left(decays: Sequence[Numbers], masses: Numbers, sums: Numbers) -> None:
+def _add_from_left(decays: Sequence[FloatArray], masses: FloatArray, sums: FloatArray) -> None:
     """Add to ``sums``, at each point, the decayed masses of the points left of it.
 
     Both have shape (block, lanes, blocks), and ``decays[0]`` has shape (block, blocks).
     """
     decay, length = decays[0], masses.shape[0]
-    arriving = _zeros_like(masses[0])
+    arriving = np.zeros_like(masses[0])
     if len(decays) > 1:
         total = masses[0].copy()
         for k in range(1, length):
             total *= decay[k]
             total += masses[k]
-        entering = _zeros_like(total)
+        entering = np.zeros_like(total)
         entering[:, 1:] = total[:, :-1]
         entering *= decay[0]
-        arriving = _over_blocks(add_from_left, decays[1:], entering)
+        arriving = _over_blocks(_add_from_left, decays[1:], entering)
         sums[0] += arriving
     for k in range(1, length):
         arriving += masses[k - 1]
@@ -435,16 +362,16 @@ def add_from_left(decays: Sequence[Numbers], masses: Numbers, sums: Numbers) -> 
         sums[k] += arriving
 
 
-def add_from_right(decays: Sequence[Numbers], masses: Numbers, sums: Numbers) -> None:
+def _add_from_right(decays: Sequence[FloatArray], masses: FloatArray, sums: FloatArray) -> None:
     """Add to ``sums``, at each point, the decayed masses of the points right of it."""
     decay, length = decays[0], masses.shape[0]
-    arriving = _zeros_like(masses[0])
+    arriving = np.zeros_like(masses[0])
     if len(decays) > 1:
         total = masses[length - 1].copy()
         for k in range(length - 1, 0, -1):
             total *= decay[k]
             total += masses[k - 1]
-        total = _over_blocks(add_from_right, decays[1:], total)
+        total = _over_blocks(_add_from_right, decays[1:], total)
         arriving[:, :-1] = (total * decay[0])[:, 1:]
         sums[length - 1] += arriving
     for k in range(length - 1, 0, -1):
@@ -454,72 +381,29 @@ def add_from_right(decays: Sequence[Numbers], masses: Numbers, sums: Numbers) ->
 
 
 def _over_blocks(
-    add: Callable[[Sequence[Numbers], Numbers, Numbers], None],
-    decays: Sequence[Numbers],
-    totals: Numbers,
-) -> Numbers:
+    add: Callable[[Sequence[FloatArray], FloatArray, FloatArray], None],
+    decays: Sequence[FloatArray],
+    totals: FloatArray,
+) -> FloatArray:
     """Solve the smaller problem whose masses are block totals, shape (lanes, blocks)."""
-    blocks = in_blocks(totals, decays[0].shape[0])
+    blocks = _in_blocks(totals, decays[0].shape[0])
     sums = blocks.copy()
     add(decays, blocks, sums)
-    return out_of_blocks(sums, totals.shape[1])
+    return _out_of_blocks(sums, totals.shape[1])
 
 
-def in_blocks(values: Numbers, length: int) -> Numbers:
+def _in_blocks(values: FloatArray, length: int) -> FloatArray:
     """Cut (lanes, n) into consecutive blocks, zeros behind, as (length, lanes, blocks)."""
     lanes, size = values.shape
     n_blocks = -(-size // length)
     if size < n_blocks * length:
-        padded = _zeros_like(values, (lanes, n_blocks * length))
+        padded = np.zeros((lanes, n_blocks * length))
         padded[:, :size] = values
         values = padded
     return values.reshape(lanes, n_blocks, length).transpose(2, 0, 1).copy()
 
 
-def out_of_blocks(blocks: Numbers, size: int) -> Numbers:
-    """Undo `in_blocks`."""
+def _out_of_blocks(blocks: FloatArray, size: int) -> FloatArray:
+    """Undo `_in_blocks`."""
     length, lanes, n_blocks = blocks.shape
     return blocks.transpose(1, 2, 0).reshape(lanes, n_blocks * length)[:, :size]
-
-
-def _zeros_like(values: Numbers, shape: tuple[int, ...] | None = None) -> Numbers:
-    shape = values.shape if shape is None else shape
-    if isinstance(values, Wide):
-        return Wide(np.zeros(shape), np.full(shape, _ZERO_EXPONENT))
-    return np.zeros(shape)
-
-
-def _power_of_two(exponent: IntArray) -> FloatArray:
-    """Return 2^exponent exactly for exponents in [-1022, 0], and 2^-1022 below."""
-    bits: IntArray = (np.maximum(exponent, -1022) + 1023) << 52
-    return np.asarray(bits.view(np.float64))
-
-
-def wide_decay(gap: FloatArray, rest: FloatArray, theta: float) -> Wide:
-    """Return e^(-(gap + rest)/theta) as 2^-k e^(-r), |r| <= log(2)/2, to twice the precision."""
-    # A power of two brings the scale near one, lest halves of products leave the range of floats.
-    power = 2.0 ** -max(-1000, min(1000, frexp(theta)[1]))
-    unit = Fraction(theta) * Fraction(power) * _LN2
-    high = float(unit)
-    low = float(unit - Fraction(high))
-    gap, rest = gap * power, rest * power
-    quotient = gap / high
-    remainder = _remainder(gap, quotient, high) + (rest - quotient * low)
-    whole = np.rint(quotient)
-    fraction = (quotient - whole) + remainder / high
-    return Wide(np.exp(fraction * -float(_LN2)), -whole.astype(np.int64))
-
-
-def _remainder(gap: FloatArray, quotient: FloatArray, divisor: float) -> FloatArray:
-    """Return gap - quotient * divisor, the product exact by Dekker's splitting into halves."""
-    q_high, q_low = _split(quotient)
-    d_high, d_low = _split(divisor)
-    product = quotient * divisor
-    error = q_low * d_low - (((product - q_high * d_high) - q_low * d_high) - q_high * d_low)
-    return np.asarray((gap - product) - error)
-
-
-def _split(value: Any) -> tuple[Any, Any]:
-    scaled = value * 134217729.0  # 2^27 + 1
-    high = scaled - (scaled - value)
-    return high, value - high

@@ -20,15 +20,10 @@ from numpy.typing import NDArray
 
 from sklearn_puffer._base import BoolArray, FloatArray
 from sklearn_puffer._losses.convolution import (
-    MASS_ERROR,
-    SECOND_ORDER,
-    Axis,
-    Wide,
-    add_from_left,
-    add_from_right,
-    in_blocks,
-    out_of_blocks,
-    wide_decay,
+    log_rounding,
+    log_steps,
+    log_sums_from,
+    log_sums_up_to,
 )
 from sklearn_puffer._losses.divergences import Ends
 from sklearn_puffer._losses.line import MassBounds, View, tail_panel
@@ -36,19 +31,15 @@ from sklearn_puffer._losses.quadrature import REACH, RISE, Densities, renyi_by_q
 from sklearn_puffer._numerics import LN2, UNIT
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
 
-# Rounding. The sums a and b are right to a factor e^(+-r), r being the bound of
-# `_losses.convolution` on the sums over both sides: it counts the errors along the path of one
-# term, and these paths are parts of those. Their logs are taken in floats, 4u + u |log|. Then every
-# quantity of the closed form is exact for densities within e^(+-m) of the true ones, m as computed
-# in `_margin`: t* is off by at most 4u (T + |log(A/|B|)| + 1), where only T < 1500 matters (for
-# larger T the root lies hundreds of scales away from one of the ends, and e^-t* is 0). Larger h_p
-# and smaller h_q make the integral of the positive part larger, so evaluating it at epsilon - 2m
-# and epsilon + 2m and stretching by e^(+-m) bounds it.
+# Rounding. The log L of a sum is right to E |L| + a (`_losses.convolution`); below -800 it is no
+# float's, and does not count. Then every quantity of the closed form is exact for densities within
+# e^(+-m) of the true ones, m as computed in `_margin`: t* is off by at most 4u (T + |log(A/|B|)| +
+# 1), where only T < 1500 matters (for larger T the root lies hundreds of scales away from one of
+# the ends, and e^-t* is 0). Larger h_p and smaller h_q make the integral of the positive part
+# larger, so evaluating it at epsilon - 2m and epsilon + 2m and stretching by e^(+-m) bounds it.
 
 _LONGEST_ROOT = 1500.0
 _SMALLEST = 1e-305
-# Sums in floats must exceed this.
-_SMALLEST_SUM = 2.0**-900
 
 
 class LaplacePair:
@@ -58,19 +49,19 @@ class LaplacePair:
     ----------
     atoms : ndarray of shape (n,)
         Sorted and distinct.
-    masses : Wide of shape (2, n)
+    log_masses : ndarray of shape (2, n)
     scale : float
-    rounding : float
-        Bound on the error of the log of a sum.
     """
 
-    def __init__(self, atoms: FloatArray, masses: Wide, scale: float, rounding: float) -> None:
+    def __init__(self, atoms: FloatArray, log_masses: FloatArray, scale: float) -> None:
         self._atoms, self.peaks, self.unit = atoms, atoms, scale
         self.weight = 16
-        axis = Axis(atoms, 2)
-        in_floats = _one_sided_floats(axis, masses, scale)
-        sums, self._rounding = in_floats or (_one_sided(axis, masses, scale), rounding)
-        self._rightward, self._leftward = sums
+        with np.errstate(under="ignore"):
+            self._rightward = log_sums_up_to(atoms, log_masses, scale)
+            self._leftward = log_sums_from(atoms, log_masses, scale)
+        # one step more for what arrives between atoms, from both sides
+        steps = log_steps(len(atoms)) + 1.0
+        self._relative, self._rounding = log_rounding(steps, 2.0 * len(atoms))
         self._gaps = np.diff(atoms) / scale
 
     def anchors(self) -> FloatArray:
@@ -97,8 +88,9 @@ class LaplacePair:
             right = np.where(gap + 1 < n, self._leftward[:, right_atom] - until, -inf)
             value = np.logaddexp(left, right)
             slope = (np.exp(right - value) - np.exp(left - value)) / self.unit
-        error = self._rounding + UNIT * (16.0 * np.abs(value) + 16.0)
-        slope_error = np.full_like(slope, 2.0 * self._rounding / self.unit)
+        relative = self._relative + 16.0 * UNIT
+        error = self._rounding + relative * (np.abs(value) + 1.0)
+        slope_error = 2.0 * error / self.unit
         base = np.full(len(points), -log(2.0 * self.unit))
         return Densities(value, error, slope, slope_error, base)
 
@@ -132,7 +124,8 @@ class LaplacePair:
         # sums of no mass at all are exactly 0
         largest = float(-np.maximum(logs[np.isfinite(logs)], -800.0).min())
         longest = float(np.minimum(self._gaps, _LONGEST_ROOT).max(initial=0.0))
-        return self._rounding + UNIT * (16.0 * largest + 8.0 * longest + 64.0)
+        relative = self._relative + 16.0 * UNIT
+        return self._rounding + relative * largest + UNIT * (8.0 * longest + 64.0)
 
     def _delta(self, p: int, epsilon: float) -> float:
         """Return the integral of the positive part of h_p - e^epsilon h_q."""
@@ -161,7 +154,8 @@ class LaplacePair:
 
     def _log_error(self, *values: FloatArray) -> FloatArray:
         size = np.abs(np.stack(values)).sum(axis=(0, 1))
-        return np.asarray(2.0 * self._rounding + UNIT * (8.0 * size + 32.0))
+        relative = self._relative + 8.0 * UNIT
+        return np.asarray(2.0 * self._rounding + relative * (size + 4.0))
 
     def _at(self, y: FloatArray, gap: NDArray[np.int64]) -> FloatArray:
         """Return log sums at points of gaps between atoms (or beyond the outermost), (2, m)."""
@@ -192,7 +186,7 @@ class LaplacePair:
 
     def _rounded(self, masses: FloatArray) -> MassBounds:
         # exponents below -745 underflow to 0, so those that count are right to 4u 745
-        margin = self._rounding + 2.0**-40
+        margin = self._rounding + 745.0 * self._relative + 2.0**-40
         low = masses * (1.0 - margin)
         high = np.minimum(masses * (1.0 + margin) + _SMALLEST, 1.0)
         return low[0], high[0], low[1], high[1]
@@ -230,7 +224,8 @@ class LaplacePair:
         t = (edge - atoms[-1] if side == 1 else atoms[0] - edge) / self.unit
         # in logs: a tail of mass e^-800 can matter where f is large
         masses = self._edge_logs(side) - t * (1.0 - 4.0 * UNIT) - LN2 * (1.0 - 1e-9)
-        masses += self._rounding + 8.0 * UNIT * (1.0 + np.abs(masses))
+        relative = self._relative + 8.0 * UNIT
+        masses += self._rounding + relative * (1.0 + np.abs(masses))
         forward, backward = order * float(seen.log_high[0]), -order * float(seen.log_low[0])
         return forward + float(masses[0]), backward + float(masses[1])
 
@@ -271,49 +266,3 @@ def _gap_integrals(
     wholly = np.exp(np.where(a_up, a, b)) * -np.expm1(-apart) * whole
     both = (np.exp(np.where(a_up, a, -inf)) + np.exp(np.where(b_up, b, -inf))) * whole
     return np.where(a_up & b_up, both, np.where(root < gaps, partly, wholly))
-
-
-def _one_sided_floats(
-    axis: Axis, masses: Wide, scale: float
-) -> tuple[tuple[FloatArray, FloatArray], float] | None:
-    """Return the logs of `_one_sided` by floats, and their error; None where those underflow."""
-    values = np.ldexp(masses.mantissa, np.maximum(masses.exponent, -2000).astype(int))
-    decays = [np.exp(gaps / -scale) for gaps in axis._gaps]
-    blocks = in_blocks(values, decays[0].shape[0])
-    both, least = [], 1.0
-    for add, step in ((add_from_left, 1), (add_from_right, -1)):
-        sums = blocks.copy()
-        with np.errstate(under="ignore"):
-            add(decays, blocks, sums)
-        sums = out_of_blocks(sums, axis.size)
-        for row, mass in zip(sums, masses.mantissa, strict=True):
-            # sums that hold no mass at all are 0
-            first = int(np.argmax(mass[::step] > 0.0))
-            least = min(least, float(row[::step][first:].min()))
-        both.append(sums)
-    if least < _SMALLEST_SUM:
-        return None
-    units = MASS_ERROR + 1.0 + 2.0 * abs(log(least)) + 12.0 * axis.scan_steps + 2.0
-    with np.errstate(divide="ignore"):
-        return (np.log(both[0]), np.log(both[1])), SECOND_ORDER * UNIT * units
-
-
-def _one_sided(axis: Axis, masses: Wide, scale: float) -> tuple[FloatArray, FloatArray]:
-    """Return logs of the sums over atoms up to each atom, and from each atom on."""
-    gaps = zip(axis._gaps, axis._rests, strict=True)
-    decays = [wide_decay(gap, rest, scale) for gap, rest in gaps]
-    blocks = in_blocks(masses, decays[0].shape[0])
-    both = []
-    for add in (add_from_left, add_from_right):
-        sums = blocks.copy()
-        with np.errstate(under="ignore"):
-            add(decays, blocks, sums)
-        both.append(_logs(out_of_blocks(sums, axis.size)))
-    return both[0], both[1]
-
-
-def _logs(numbers: Wide) -> FloatArray:
-    numbers = numbers.normalised()
-    with np.errstate(divide="ignore"):
-        logs: FloatArray = np.log(numbers.mantissa)
-    return np.where(numbers.mantissa > 0.0, logs + numbers.exponent * LN2, -inf)

@@ -5,25 +5,24 @@
 # 2^-53:
 #
 # - in floats: one division, u, and one logarithm, 4u of its result;
-# - in wide numbers: D = K log 2 + log(m/m'), K an exact difference of integers, m/m' in [1/2, 2];
-#   the product, 3u of |K log 2| <= |loss| + log 2; the quotient, u; the logarithm, 4u log 2; a sum.
+# - in logs: one difference, u of it.
 #
 # Together 2r + u (10 + 5 |loss|): the supremum of the true ratios lies within that distance of the
 # supremum of the computed ones.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import log
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from sklearn_puffer._base import FloatArray, IntArray, counted
-from sklearn_puffer._losses.convolution import PriorGrid, Wide
+from sklearn_puffer._losses.convolution import PriorGrid
 from sklearn_puffer._losses.divergences import Ends, Panels
 from sklearn_puffer._losses.joint_grids import MAX_CELLS, Layout, layout_of, with_mass
 from sklearn_puffer._losses.pair_losses import (
@@ -35,9 +34,10 @@ from sklearn_puffer._losses.pair_losses import (
     Mixings,
     MixtureLine,
     PairLoss,
+    log_share,
 )
 from sklearn_puffer._noise import Unchanged
-from sklearn_puffer._numerics import LN2, UNIT
+from sklearn_puffer._numerics import UNIT
 from sklearn_puffer.noise import Noise, check_noise
 from sklearn_puffer.notions import Notion, Pufferfish, check_notion
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, numbered
@@ -54,7 +54,7 @@ _CERTIFIED_FLOOR = 2.0**-256
 _LONGEST_SPAN = 2.0**1022
 # Intervals of a pair that are remembered: a search asks last for either end of its bracket.
 _REMEMBERED = 2
-# Masses below this are held with an exponent of their own.
+# Where a mass is below this, logs are held.
 _SMALLEST_MASS = 2.0**-900
 
 
@@ -341,7 +341,10 @@ class _Group:
         grid = self._grid(noise.mixings)
         theta = np.maximum(noise.axis_scales(grid.n_axes), grid.shortest_scales)
         sums = grid.sums(theta)
-        return self._suprema(grid.wide_sums(theta) if sums is None else sums)
+        if sums is None:
+            least = partial(_log_extremes, spare=-grid.log_rounding[0])
+            return self._suprema(grid.log_sums(theta), least)
+        return self._suprema(sums, _extremes)
 
     def intervals(self, noise: Noise) -> tuple[FloatArray, FloatArray]:
         grid = self._grid(noise.mixings)
@@ -349,22 +352,29 @@ class _Group:
         theta = np.maximum(scales, grid.shortest_scales)
         sums = grid.sums(theta, _CERTIFIED_FLOOR)
         if sums is None:
-            losses = self._suprema(grid.wide_sums(theta))
-            error = grid.wide_rounding(theta)
-        else:
-            losses = self._suprema(sums)
-            error = grid.rounding(log(sums.min()))
-        certain = np.isinf(losses)  # an unchanged value that only one of two priors has
-        margin = np.where(certain, 0.0, 2.0 * error + UNIT * (10.0 + 5.0 * losses))
-        lower = np.where(certain, np.inf, np.nextafter(losses - margin, -np.inf))
-        upper = np.nextafter(losses + margin, np.inf)
-        if np.any(theta > scales):
-            # The loss at a shorter scale than was computed with is at most that without noise.
-            upper = np.maximum(upper, self.without_noise())
-        return np.maximum(lower, 0.0), upper
+            return self._intervals_of_logs(grid, theta, bool(np.any(theta > scales)))
+        losses = self._suprema(sums, _extremes)
+        margin = 2.0 * grid.rounding(log(sums.min())) + UNIT * (10.0 + 5.0 * losses)
+        lower = np.nextafter(losses - margin, -np.inf)
+        return np.maximum(lower, 0.0), np.nextafter(losses + margin, np.inf)
+
+    def _intervals_of_logs(
+        self, grid: PriorGrid, theta: FloatArray, is_shorter: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the ends by logs; only the upper one without noise holds at shorter scales."""
+        logs, (relative, more) = grid.log_sums(theta), grid.log_rounding
+        lower, upper = (
+            self._suprema(logs, partial(_log_extremes, spare=side * relative)) for side in (-1, 1)
+        )
+        lower -= np.where(np.isinf(lower), 0.0, 2.0 * more + UNIT * (10.0 + 5.0 * lower))
+        upper += 2.0 * more + UNIT * (10.0 + 5.0 * upper)
+        masses = np.abs(grid.log_masses[np.isfinite(grid.log_masses)])
+        limit = self.without_noise()
+        limit += UNIT * (16.0 + 8.0 * (limit + masses.max()))
+        return np.maximum(lower, 0.0), limit if is_shorter else np.minimum(upper, limit)
 
     def without_noise(self) -> FloatArray:
-        return self._suprema(self._grid(self._mixings).masses())
+        return self._suprema(self._grid(self._mixings).log_masses, _log_extremes)
 
     def _grid(self, mixings: Mixings) -> PriorGrid:
         """Return the grid whose unordered axes are mixed; the last one is kept."""
@@ -375,17 +385,14 @@ class _Group:
             self._held, self._mixings = grid, mixings
         return grid
 
-    def _suprema(self, sums: FloatArray | Wide) -> FloatArray:
+    def _suprema(self, sums: FloatArray, write: Callable[..., None]) -> FloatArray:
         """Return the largest log ratio of each pair, both ways; neither is ever negative."""
         suprema = np.empty((len(self.members), 2))
         n_pairs = max(1, _TILE // sums.shape[1])
         for start in range(0, len(suprema), n_pairs):
             tile = slice(start, start + n_pairs)
             p, q = _selection(self._p[tile]), _selection(self._q[tile])
-            if isinstance(sums, Wide):
-                _wide_extremes(sums[p], sums[q], out=suprema[tile])
-            else:
-                _extremes(sums[p], sums[q], out=suprema[tile])
+            write(sums[p], sums[q], out=suprema[tile])
         return np.maximum(suprema, 0.0, out=suprema)
 
 
@@ -402,14 +409,15 @@ def _extremes(p: FloatArray, q: FloatArray, out: FloatArray) -> None:
     np.log(out, out=out)
 
 
-def _wide_extremes(p: Wide, q: Wide, out: FloatArray) -> None:
-    """Write the same for normalised wide numbers; cells where both are zero do not count."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.log(p.mantissa / q.mantissa)
-        ratio += (p.exponent - q.exponent) * LN2
-    ratio[(p.mantissa == 0.0) & (q.mantissa == 0.0)] = 0.0
-    ratio.max(axis=1, out=out[:, 0])
-    np.negative(ratio.min(axis=1), out=out[:, 1])
+def _log_extremes(p: FloatArray, q: FloatArray, out: FloatArray, spare: float = 0.0) -> None:
+    """Write the same for logs, each ratio with a share of both logs added.
+
+    Cells where both are -inf do not count.
+    """
+    with np.errstate(invalid="ignore"):
+        ratio = np.where(np.isneginf(p) & np.isneginf(q), 0.0, p - q)
+    off = spare * np.where(np.isfinite(p) & np.isfinite(q), np.abs(p) + np.abs(q), 0.0)
+    out[:, 0], out[:, 1] = (off + ratio).max(axis=1), (off - ratio).max(axis=1)
 
 
 def _groups(
@@ -475,16 +483,20 @@ def _linked(numbers: IntArray) -> list[IntArray]:
 
 def _grid(priors: Sequence[Discrete], layout: Layout, mixings: Mixings = ()) -> PriorGrid:
     shape = (len(priors), layout.cells)
-    masses, exponents = np.zeros(shape), None
+    masses, logs, smallest = np.zeros(shape), np.full(shape, -np.inf), 1.0
     for row, (prior, indices) in enumerate(zip(priors, layout.indices, strict=True)):
         values = with_mass(prior, prior.probabilities)
         # Atoms are sorted as cells are: where all cells have mass, their order is the same.
         cells = slice(None) if len(values) == layout.cells else indices
-        if values.min() < _SMALLEST_MASS:
-            exponents = np.zeros(shape, np.int64) if exponents is None else exponents
-            values, exponents[row, cells] = _scaled(with_mass(prior, prior.counts), prior.total)
         masses[row, cells] = values
-    return PriorGrid(layout.axes, masses, exponents, _shares(layout.axes, mixings))
+        smallest = min(smallest, float(values.min()))
+    drawn = _shares(layout.axes, mixings)
+    if smallest >= _SMALLEST_MASS:
+        return PriorGrid(layout.axes, masses, shares=drawn)
+    for row, (prior, indices) in enumerate(zip(priors, layout.indices, strict=True)):
+        counts = with_mass(prior, prior.counts)
+        logs[row, indices] = [log_share(int(count), prior.total) for count in counts]
+    return PriorGrid(layout.axes, masses, logs, drawn)
 
 
 def _shares(axes: Sequence[FloatArray], mixings: Mixings) -> list[FloatArray | None]:
@@ -495,13 +507,6 @@ def _shares(axes: Sequence[FloatArray], mixings: Mixings) -> list[FloatArray | N
     """
     pairs = zip(mixings, axes, strict=True) if mixings else ()
     return [None if m is None else m.probabilities[m.codes_of(atoms)] for m, atoms in pairs]
-
-
-def _scaled(counts: NDArray[Any], total: int) -> tuple[FloatArray, IntArray]:
-    """Return counts/total as floats near one and powers of two, from Python's exact integers."""
-    shifts = [total.bit_length() - int(count).bit_length() for count in counts]
-    masses = [(int(count) << shift) / total for count, shift in zip(counts, shifts, strict=True)]
-    return np.array(masses), -np.array(shifts)
 
 
 def _check_priors(pairs: Sequence[PriorPair], priors: Sequence[Prior]) -> None:

@@ -105,14 +105,9 @@ class DiscreteLine:
 
     def __init__(self, atoms: FloatArray, grid: PriorGrid, axis: int) -> None:
         self._atoms = _centred(atoms)
-        self._grid, self._column, self._n_axes = grid, axis, grid.n_axes
+        self._column, self._n_axes = axis, grid.n_axes
         self._limits: dict[Notion, FloatArray] = {}
-        masses = grid.masses()
-        with np.errstate(divide="ignore", under="ignore"):
-            logs = np.log(masses.mantissa) + masses.exponent * LN2
-            self._log_masses = np.where(masses.mantissa > 0.0, logs, -np.inf)
-            exponents = np.maximum(masses.exponent, -2000).astype(int)
-            self._masses = np.ldexp(masses.mantissa, exponents)
+        self._masses, self._log_masses = grid.masses, grid.log_masses
 
     def interval(self, noise: Noise, notion: Notion, budget: float | None = None) -> Ends:
         """Return proven lower and upper ends, each of shape (2,): p to q, q to p."""
@@ -138,8 +133,6 @@ class DiscreteLine:
         return self._limits[notion]
 
     def _usable(self, scale: float, noise: Noise) -> float:
-        if noise.is_exponential:
-            return max(scale, float(self._grid.shortest_scales[self._column]))
         span = float(self._atoms[-1] - self._atoms[0])
         return min(max(scale, span * _SHORTEST), _LONGEST_SCALE)
 
@@ -149,10 +142,7 @@ class DiscreteLine:
         if not noise.is_exponential:
             p, q = (NoiseDistribution(self._atoms, logs, noise) for logs in self._log_masses)
             return DistributionPair(p, q, _PART_WEIGHT * len(self._atoms))
-        theta = np.ones(self._n_axes)
-        theta[self._column] = scale = float(noise.axis_scales(1)[0])
-        rounding = self._grid.wide_rounding(theta)
-        return LaplacePair(self._atoms, self._grid.masses(), scale, rounding)
+        return LaplacePair(self._atoms, self._log_masses, float(noise.axis_scales(1)[0]))
 
 
 class MixtureLine:
@@ -283,12 +273,12 @@ def _side_by_side(p: Discrete, q: Discrete) -> tuple[FloatArray, FloatArray, Flo
     parts = zip((p, q), np.split(indices.ravel(), [len(p.rows)]), strict=True)
     for k, (prior, at) in enumerate(parts):
         masses[k, at] = prior.probabilities
-        logs[k, at] = [_log_share(int(count), prior.total) for count in prior.counts]
+        logs[k, at] = [log_share(int(count), prior.total) for count in prior.counts]
     positive = np.isfinite(logs).any(axis=0)
     return rows[positive], masses[:, positive], logs[:, positive]
 
 
-def _log_share(count: int, total: int) -> float:
+def log_share(count: int, total: int) -> float:
     """Return log(count/total) of integers of any size."""
     if count == 0:
         return -np.inf

@@ -25,11 +25,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from math import expm1
+from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import FloatArray
-from sklearn_puffer._losses import PriorGrid, Wide, as_wide
+from sklearn_puffer._base import FloatArray, IntArray
+from sklearn_puffer._losses import PriorGrid
 from sklearn_puffer._numerics import LARGEST, LN2, UNIT
 from sklearn_puffer._sums.users import with_mass
 from sklearn_puffer.priors import Discrete, PriorPair
@@ -37,6 +38,52 @@ from sklearn_puffer.priors import Discrete, PriorPair
 _MASS_ERROR = 3.0
 _PIECE, _BAND = 2**10, 500
 _TOO_SMALL = 140  # powers of two: a product is at most 2^10 times its power, the total at least 1/2
+
+_ZERO_EXPONENT = -(2**61)
+
+
+class Wide:
+    """An array of non-negative numbers ``mantissa * 2**exponent`` that cannot under- or overflow.
+
+    Zero has the mantissa 0 and an exponent below all others, so that it never sets the scale
+    of a sum. Mantissas are normalised on request only.
+    """
+
+    __slots__ = ("exponent", "mantissa")
+
+    def __init__(self, mantissa: FloatArray, exponent: IntArray) -> None:
+        self.mantissa = mantissa
+        self.exponent = exponent
+
+    def __add__(self, other: Wide) -> Wide:
+        top = np.maximum(self.exponent, other.exponent)
+        parts = (np.ldexp(x.mantissa, np.maximum(x.exponent - top, -1022)) for x in (self, other))
+        return Wide(sum(parts, np.zeros(1)), top)
+
+    def __getitem__(self, key: Any) -> Wide:
+        return Wide(self.mantissa[key], self.exponent[key])
+
+    def __setitem__(self, key: Any, value: Wide) -> None:
+        self.mantissa[key] = value.mantissa
+        self.exponent[key] = value.exponent
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the array."""
+        return self.mantissa.shape
+
+    def normalised(self) -> Wide:
+        """Return the same numbers with mantissas in [1/2, 1)."""
+        mantissa, shift = np.frexp(self.mantissa)
+        exponent = self.exponent + shift
+        exponent[mantissa == 0.0] = _ZERO_EXPONENT
+        return Wide(mantissa, exponent)
+
+
+def as_wide(values: FloatArray) -> Wide:
+    """Return floats as wide numbers."""
+    return Wide(values, np.zeros(values.shape, np.int64)).normalised()
+
 
 Numbers = tuple[Wide, float]
 """Positive numbers along the lattice, and a bound on their relative error in units of u."""
@@ -125,8 +172,16 @@ def _times(part: Numbers, count: int) -> Numbers:
 def laplace_sums(masses: Wide, scale: float) -> Numbers:
     """Return the Laplace sums h of masses along the lattice; the scale of the noise is in steps."""
     lattice, theta = [np.arange(float(masses.shape[0]))], np.array([min(scale, LARGEST)])
-    grid = PriorGrid(lattice, masses.mantissa[None], masses.exponent[None])
-    return grid.wide_sums(theta)[0], grid.wide_rounding(theta) / UNIT
+    with np.errstate(divide="ignore"):
+        logs = np.log(masses.mantissa) + masses.exponent * LN2
+    logs = np.where(masses.mantissa > 0.0, logs, -np.inf)[None]
+    grid = PriorGrid(lattice, np.exp(logs), logs)
+    sums = grid.log_sums(theta)[0]
+    powers = np.rint(sums / LN2)
+    found = Wide(np.exp(sums - powers * LN2), powers.astype(np.int64)).normalised()
+    (relative, more), farthest = grid.log_rounding, abs(float(sums.min()))
+    # the product is right to 2u of the log
+    return found, (relative * farthest + more) / UNIT + 4.0 * farthest + 6.0
 
 
 def largest_log_ratios(
