@@ -386,7 +386,8 @@ def combinations_of(codes: Sequence[Array], n_rows: int) -> IntArray:
     >>> combinations_of([np.array([5, 5, 3]), np.array([1, 0, 1])], 3).tolist()
     [2, 1, 0]
     """
-    if not codes:
-        return np.zeros(n_rows, dtype=np.int64)
-    every = np.stack(codes, axis=1)
-    return np.asarray(np.unique(every, axis=0, return_inverse=True)[1].ravel(), dtype=np.int64)
+    kinds = np.zeros(n_rows, dtype=np.int64)
+    for each in codes:
+        values, ranks = np.unique(each, return_inverse=True)
+        kinds = np.unique(kinds * len(values) + ranks.ravel(), return_inverse=True)[1].ravel()
+    return kinds

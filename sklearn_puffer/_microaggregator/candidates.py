@@ -314,7 +314,7 @@ def _counted_part(candidate: Candidate, stratum: int, least: int) -> StratumChan
     sizes = groups[0].sizes
     present = np.flatnonzero(sizes)
     joined: list[SecretCounts] = []
-    if candidate.read.joined and sizes.sum() >= least:
+    if candidate.read.roles.joined and sizes.sum() >= least:
         labels = candidate.counts_by_label(stratum)
         joined = [g.some(present) for of in labels for g in of if g.sizes.any()]
     some = [group.some(present) for group in groups]

@@ -47,7 +47,7 @@ from sklearn_puffer._microaggregator.reading import Settings, TableRead, read_la
 from sklearn_puffer._microaggregator.release import TypicalRows
 from sklearn_puffer._microaggregator.strata import ChannelIndex, Strata
 from sklearn_puffer._release import LearntMechanism
-from sklearn_puffer._rows import FitRows, check_units
+from sklearn_puffer._rows import FitRows, check_units, order_told
 from sklearn_puffer._tables import counts_frame, values_frame
 from sklearn_puffer._words import quoted
 
@@ -60,7 +60,7 @@ def learn(settings: Settings, given: FitRows) -> LearntRows:
     else:
         read = read_table(settings, given)
     sample = read.sample
-    units = check_units(settings.weights, read.public)
+    units = check_units(settings.weights, read.roles.public)
     space = with_scores(Coordinates.learnt(sample, units), sample, settings.label_weight)
     numbers = prototype_numbers(settings, read.total)
     error = 0.0 if settings.level is None else (1.0 - settings.level) / len(numbers)
@@ -69,7 +69,9 @@ def learn(settings: Settings, given: FitRows) -> LearntRows:
         tried.append(solved(settings, candidate, error))
         if len(tried) > 1 and tried[-1].objective >= tried[-2].objective:
             break  # the objective falls, then rises, and larger programs are slow
-    return LearntRows(settings, read, tried, min(tried, key=lambda each: each.objective))
+    best = min(tried, key=lambda each: each.objective)
+    n_columns = len({*table.names, *(given.secrets or ())})
+    return LearntRows(settings, read, tried, best, n_columns)
 
 
 def _candidates(
@@ -129,19 +131,20 @@ class LearntRows:
     read: TableRead
     tried: Sequence[SolvedCandidate]
     best: SolvedCandidate
+    n_columns: int
 
     def mechanism(self) -> LearntMechanism:
         """Return all that the fitted estimator takes."""
-        read = self.read
+        read, roles, people = self.read, self.read.roles, self.read.people
         return LearntMechanism(
-            hidden=read.hidden,
-            public=read.public,
+            hidden=roles.hidden,
+            public=roles.public,
             passed=read.passed,
-            pairs=read.pairs,
+            pairs=people.pairs,
             mechanism=self.typical,
             certificate=self.certificate(),
-            order=read.order,
-            columns=[*read.public, *read.known, *read.remainder],
+            order=order_told(people.rows, people.secrets),
+            columns=[*roles.public, *roles.known, *roles.remainder],
             useless=self.useless(),
             attributes=self.attributes(),
         )
@@ -213,7 +216,7 @@ class LearntRows:
             Guaranteed(self.settings.guarantee.notion, _prior(self.settings.level)),
             Proof(max(losses), tuple(pairs), Refused(_NO_MORE)),
             Method("least change", "microaggregation"),
-            Made.now(self.read.total, self.read.n_columns),
+            Made.now(self.read.total, self.n_columns),
             [*_TAKEN, *not_covered(facts), *self._beside()],
             tuple(self._utilities),
             prototypes=facts,
@@ -221,7 +224,7 @@ class LearntRows:
 
     def _beside(self) -> list[str]:
         """Return sentences on columns passed through and on a seed."""
-        passed, seed = self.read.remainder, self.settings.seed
+        passed, seed = self.read.roles.remainder, self.settings.seed
         return [
             *([say.about_passed(passed)] if passed else []),
             *([] if seed is None else [say.about_seed(seed, "draws", "undo them")]),
@@ -307,7 +310,7 @@ class LearntRows:
             values=settings.values,
             drawn=self._drawn_loss(1),
             drawn_row=self._drawn_loss(best.n_columns),
-            joined=tuple(map(str, self.read.joined)),
+            joined=tuple(map(str, self.read.roles.joined)),
             labels=self.read.sample.labels is not None and settings.label_weight > 0.0,
             strata=None if self.read.strata is None else self._strata_facts(self.read.strata),
         )

@@ -40,10 +40,8 @@ from sklearn_puffer._rows import (
     CountedTable,
     FitRows,
     Guarantee,
-    RowOrder,
     check_size,
     distinct_rows,
-    order_told,
     refuse_twice,
     rows_of,
 )
@@ -137,43 +135,45 @@ class TableRead:
     ``batch`` has all secrets and labels; the rows of a lazy table are grouped by these.
     """
 
-    hidden: list[Name]
-    public: list[Name]
-    known: list[Name]
-    remainder: list[Name]
-    joined: list[Name]
-    secrets: list[Secret]
-    pairs: dict[Name, list[Pair]]
-    strata: Strata | None
+    roles: Roles
+    people: People
     sample: Sample
     batch: Batch
     count: Counting
-    total: int
-    order: RowOrder
-    n_columns: int
+
+    @property
+    def strata(self) -> Strata | None:
+        """The combinations of known values."""
+        return self.people.strata
+
+    @property
+    def n_strata(self) -> int:
+        """How many there are."""
+        return 1 if self.strata is None else len(self.strata)
+
+    @property
+    def total(self) -> int:
+        """The number of rows."""
+        return self.people.rows.total
 
     @property
     def passed(self) -> list[Name]:
         """The columns that come out unchanged: known ones without bins, and passed ones."""
-        binned = [] if self.strata is None else [c.name for c in self.strata.columns if c.is_binned]
-        return [name for name in [*self.known, *self.remainder] if name not in binned]
+        known = [] if self.strata is None else self.strata.columns
+        return [*(c.name for c in known if not c.is_binned), *self.roles.remainder]
 
     @property
     def is_lazy(self) -> bool:
         """Whether the table is lazy."""
         return not self.batch.columns
 
-    @property
-    def n_strata(self) -> int:
-        """The number of combinations of known values."""
-        return 1 if self.strata is None else len(self.strata)
-
     @cached_property
     def groups(self) -> list[tuple[Secret, list[int], Array]]:
         """Each sensitive column, the codes of its protected secrets, and pairs of their indices."""
         groups = []
-        for secret in self.secrets:
-            pairs = np.array([[secret.find(a) for a in p] for p in self.pairs[secret.name]])
+        for secret in self.people.secrets:
+            named = self.people.pairs[secret.name]
+            pairs = np.array([[secret.find(a) for a in pair] for pair in named])
             used = np.unique(pairs)
             groups.append((secret, used.tolist(), np.searchsorted(used, pairs)))
         return groups
@@ -248,49 +248,23 @@ def read_table(settings: Settings, given: FitRows) -> TableRead:
     faults, is_named = Faults(), settings.public is not None
     values = faults.of(lambda name: _public(rows, name, is_named), roles.public)
     columns = dict(zip(roles.public, values, strict=False))
-    people = read_people(given, roles, rows, faults)
+    people = read_people(settings, given, roles, rows, faults)
     label = None if given.y is None else rows.kept(given.y)
     if label is not None:
         for secret in people.secrets:
             check_label(label, secret, rows)
         for name in dict.fromkeys(chain(*roles.sets)):
-            check_not_same(label, name, _raw(given, rows, name))
-    batch = people.batch(roles, rows, columns)
+            own = None if given.secrets is None else given.secrets[name]
+            raw = rows.values(name) if own is None else rows.kept(own)
+            check_not_same(label, name, raw)
+    batch = people.batch(roles.joined, columns)
     of_rows = None if people.strata is None else batch.strata
 
     def count(several: Sequence[Prototypes]) -> tuple[Batch, list[IntArray]]:
         return batch, [each.assign(each.coordinates.rows(columns)) for each in several]
 
     sample = sample_rows(columns, label, rows.weights, strata=of_rows)
-    return table_read(settings, given, roles, people, sample, batch, count)
-
-
-def table_read(
-    settings: Settings,
-    given: FitRows,
-    roles: Roles,
-    people: People,
-    sample: Sample,
-    batch: Batch,
-    count: Counting,
-) -> TableRead:
-    """Return a table as it was read."""
-    return TableRead(
-        hidden=roles.hidden,
-        public=roles.public,
-        known=list(roles.known),
-        remainder=roles.remainder,
-        joined=roles.joined,
-        secrets=people.secrets,
-        pairs=secret_pairs_of(_named_pairs(settings.guarantee.pairs), people.secrets),
-        strata=people.strata,
-        sample=sample,
-        batch=batch,
-        count=count,
-        total=people.rows.total,
-        order=order_told(people.rows, people.secrets),
-        n_columns=len({*given.table.names, *(given.secrets or ())}),
-    )
+    return TableRead(roles, people, sample, batch, count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,6 +275,8 @@ class People:
     ----------
     rows : CountedTable
     secrets : list of Secret
+    pairs : dict
+        The protected pairs by sensitive column.
     strata : Strata or None
     codes : list of ndarray
         The value of each row in each known column.
@@ -308,30 +284,28 @@ class People:
 
     rows: CountedTable
     secrets: list[Secret]
+    pairs: dict[Name, list[Pair]]
     strata: Strata | None
     codes: list[IntArray]
 
     def batch(
         self,
-        roles: Roles,
-        rows: CountedTable,
-        columns: dict[Name, Values],
+        joined: Sequence[Name],
+        columns: dict[Name, Values] | None = None,
         strata: IntArray | None = None,
     ) -> Batch:
         """Return the rows to be counted, which ``self`` was read from."""
+        rows = self.rows
         if strata is None:
             none = np.zeros(rows.n_rows, dtype=np.int64)
             strata = none if self.strata is None else self.strata.of(self.codes)
-        return Batch(
-            columns=columns,
-            secrets=[secret.codes(rows.n_rows) for secret in self.secrets],
-            strata=strata,
-            joined=_joined_codes(roles.joined, rows),
-            weights=rows.weights,
-        )
+        secrets = [secret.codes(rows.n_rows) for secret in self.secrets]
+        return Batch(columns or {}, secrets, strata, _joined_codes(joined, rows), rows.weights)
 
 
-def read_people(given: FitRows, roles: Roles, rows: CountedTable, faults: Faults) -> People:
+def read_people(
+    settings: Settings, given: FitRows, roles: Roles, rows: CountedTable, faults: Faults
+) -> People:
     """Return the secrets and strata of rows.
 
     Raises
@@ -342,9 +316,10 @@ def read_people(given: FitRows, roles: Roles, rows: CountedTable, faults: Faults
     secrets = faults.of(lambda columns: _secret(given, rows, columns), roles.sets)
     facts = faults.of(lambda name: _known(rows, name, roles.known[name]), list(roles.known))
     faults.refuse()
+    pairs = secret_pairs_of(_named_pairs(settings.guarantee.pairs), secrets)
     codes = [column.codes(values) for column, values in facts]
     strata = Strata.learnt([column for column, _ in facts], codes) if facts else None
-    return People(rows, secrets, strata, codes)
+    return People(rows, secrets, pairs, strata, codes)
 
 
 def _known(rows: CountedTable, name: Name, n_bins: int | None) -> tuple[KnownColumn, Values]:
@@ -410,10 +385,6 @@ def _told_by_y(name: Name) -> str:
     )
 
 
-def _raw(given: FitRows, rows: CountedTable, name: Name) -> Values:
-    return rows.values(name) if given.secrets is None else rows.kept(given.secrets[name])
-
-
 def _public(rows: CountedTable, name: Name, named: bool) -> Values:
     values = rows.kept(first_values(rows.table, name))
     check_no_identifier(name, values, rows.weights, named=named)
@@ -441,21 +412,19 @@ def read_lazily(settings: Settings, given: FitRows, table: LazyTable) -> TableRe
     check_size(n_rows, 2, "row")
     faults = Faults()
     faults.of(lambda name: _check_public(settings, table, name), roles.public)
-    labels = [*dict.fromkeys([*roles.hidden, *roles.joined])]
-    together = [*dict.fromkeys([*labels, *roles.known])]
+    together = [*dict.fromkeys([*_labels(roles), *roles.known])]
     if not table.count(together):
         raise ValueError(
             f"columns {listed(together, 10)} have more different rows than are fetched from an "
             "engine; merge their values, or fit a sample of the rows."
         )
-    people = read_people(given, roles, distinct_rows(table, together), faults)
+    people = read_people(settings, given, roles, distinct_rows(table, together), faults)
     sample = _sampled(table, roles, people.strata, n_rows)
 
     def count(several: Sequence[Prototypes]) -> tuple[Batch, list[IntArray]]:
-        return _counted(given, roles, labels, people, several)
+        return _counted(settings, given, roles, people, several)
 
-    batch = people.batch(roles, people.rows, {})
-    return table_read(settings, given, roles, people, sample, batch, count)
+    return TableRead(roles, people, sample, people.batch(roles.joined), count)
 
 
 def _refuse_rest(settings: Settings, given: FitRows) -> None:
@@ -577,31 +546,36 @@ def _digests(public: Sequence[Name], table: Table, strata: IntArray | None) -> I
 
 
 def _counted(
+    settings: Settings,
     given: FitRows,
     roles: Roles,
-    labels: Sequence[Name],
     people: People,
     several: Sequence[Prototypes],
 ) -> tuple[Batch, list[IntArray]]:
     """Return rows grouped by secrets, labels, stratum and prototypes, in one query."""
     table: Any = given.table
-    sent = list(dict.fromkeys([*labels, *roles.known, *roles.public]))
+    labels = _labels(roles)
     numbers = (f"number {k}" for k in range(len(several) + 1))
     added = [*plans.free_names(table.types, numbers).values()]
+    sent = [*labels, *roles.known, *roles.public]
     placed = _numbered(table, sent, _Task(_add_codes, people.strata, several, added))
     if not placed.count([*labels, *added]):
         raise ValueError(
-            f"columns {listed(list(labels), 10)} have more different rows, beside typical rows, "
-            "than are fetched from an engine; merge their values, or fit a sample of the rows."
+            f"columns {listed(labels, 10)} have more different rows, beside typical rows, than are "
+            "fetched from an engine; merge their values, or fit a sample of the rows."
         )
     rows = distinct_rows(placed, [*labels, *added])
-    faults = Faults()
-    again = read_people(given, replace(roles, known={}), rows, faults)
+    again = read_people(settings, given, replace(roles, known={}), rows, Faults())
     same = [secret.labels for secret in again.secrets] == [s.labels for s in people.secrets]
     if rows.total != people.rows.total or not same:
         raise ValueError(CHANGED)
     strata, *codes = (rows.table.values(name).data.astype(np.intp) for name in added)
-    return again.batch(roles, rows, {}, strata=strata), codes
+    return again.batch(roles.joined, strata=strata), codes
+
+
+def _labels(roles: Roles) -> list[Name]:
+    """Return the columns by which rows are counted."""
+    return [*dict.fromkeys([*roles.hidden, *roles.joined])]
 
 
 def _add_codes(

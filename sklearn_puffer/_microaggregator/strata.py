@@ -23,6 +23,7 @@ from sklearn_puffer._microaggregator.coordinates import (
     NumberAxis,
     booleans_as_codes,
 )
+from sklearn_puffer._numerics import combinations_of
 from sklearn_puffer._rows import column_of
 from sklearn_puffer._tables import (
     AnyTable,
@@ -200,18 +201,15 @@ class Strata:
         ValueError
             If there are more than `MOST_STRATA`.
         """
-        key = np.zeros(len(codes[0]), dtype=np.int64)
-        for column, each in zip(columns, codes, strict=True):
-            distinct, firsts, key = np.unique(
-                key * len(column) + each, return_index=True, return_inverse=True
+        kinds = combinations_of(codes, len(codes[0]))
+        if kinds.max() >= MOST_STRATA:
+            most = max(columns, key=len)
+            raise ValueError(
+                f"known={listed([c.name for c in columns])} has more than {MOST_STRATA:,} "
+                "combinations of values, each of which is a stratum; merge values, or read "
+                f"numbers in bins, such as known={{{most.name!r}: 10}}."
             )
-            if len(distinct) > MOST_STRATA:
-                most = max(columns, key=len)
-                raise ValueError(
-                    f"known={listed([c.name for c in columns])} has more than {MOST_STRATA:,} "
-                    "combinations of values, each of which is a stratum; merge values, or read "
-                    f"numbers in bins, such as known={{{most.name!r}: 10}}."
-                )
+        firsts = np.unique(kinds, return_index=True)[1]
         return cls(tuple(columns), np.stack([each[firsts] for each in codes], axis=1))
 
     def __len__(self) -> int:
@@ -231,28 +229,13 @@ class Strata:
         ]
         return [row[0] for row in rows] if len(self.columns) == 1 else rows
 
-    @cached_property
-    def _steps(self) -> list[IntArray]:
-        """For each column a table that continues a combination of the columns before it.
-
-        Combination ``node`` goes on with the value of code ``each`` as number
-        ``table[node * len(column) + each]``, -1 if `fit` saw no such combination.
-        """
-        node, steps = np.zeros(len(self), dtype=np.int64), []
-        for column, codes in zip(self.columns, self.codes.T, strict=True):
-            table = np.full((int(node.max()) + 1) * len(column), -1)
-            pairs, node = np.unique(node * len(column) + codes, return_inverse=True)
-            table[pairs] = np.arange(len(pairs))
-            steps.append(table)
-        return steps
-
     def of(self, codes: Sequence[IntArray]) -> IntArray:
         """Return the stratum of each row by codes of its known columns, -1 if it is unseen."""
-        node = np.zeros(len(codes[0]), dtype=np.int64)
-        for column, each, step in zip(self.columns, codes, self._steps, strict=True):
-            there = (node >= 0) & (each >= 0)
-            node = np.where(there, step[np.where(there, node * len(column) + each, 0)], -1)
-        return node
+        both = [np.concatenate(each) for each in zip(self.codes.T, codes, strict=True)]
+        seen, rows = np.split(combinations_of(both, len(both[0])), [len(self)])
+        strata = np.full(max(seen.max(), rows.max(initial=0)) + 1, -1)
+        strata[seen] = np.arange(len(self))
+        return np.asarray(strata[rows])
 
     def read(self, table: AnyTable) -> IntArray:
         """Return the stratum of each row of a table, -1 if it is unseen."""
