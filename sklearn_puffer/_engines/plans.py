@@ -32,7 +32,7 @@ Plan = Callable[[Any, Sequence[str], Release], Any]
 
 
 def planned(X: Any, names: Sequence[str], release: Release) -> Any:
-    """Return the lazy table of what ``release`` makes of some columns of X; nothing is computed.
+    """Return the lazy result of ``release`` on some columns of X; nothing is computed.
 
     Parameters
     ----------
@@ -40,37 +40,37 @@ def planned(X: Any, names: Sequence[str], release: Release) -> Any:
     names : sequence of str
         The columns that are read, in the order of X.
     release : callable
-        From a table of those columns to one of others; pickled where tasks are.
+        Maps a table of those columns to the released table; engines with workers pickle it.
     """
     return _plan_of(X)(X, names, release)
 
 
 def with_numbers(part: Any, columns: Mapping[str, Array]) -> Any:
-    """Return a part of a table with further columns of whole numbers."""
+    """Add columns of integers to a part of a table."""
     frame = nw.from_native(part, eager_only=True)
     backend = frame.implementation
     further = [
         nw.new_series(name, numbers, nw.Int64, backend=backend) for name, numbers in columns.items()
     ]
-    # a series takes its place by position: the index of a part of Dask stays
+    # a series is aligned by position: the index of a part of Dask stays
     return frame.with_columns(*further).to_native()
 
 
 def with_texts(part: Any, name: str, texts: Sequence[str]) -> Any:
-    """Return a table of the type of a part of a table, whose only column has some texts."""
+    """Return a table with one column of strings, in the type of a part of a table."""
     frame = nw.from_native(part, eager_only=True)
     backend = frame.implementation
     return nw.from_dict({name: [*texts]}, {name: nw.String()}, backend=backend).to_native()
 
 
 def texts(X: Any, name: str) -> list[str]:
-    """Return the texts in the column of a lazy table; one query."""
+    """Return a column of strings of a lazy table; one query."""
     found: list[str] = collected(in_narwhals(X).select(name))[name].to_list()
     return found
 
 
 def free_names(taken: Iterable[Any], names: Iterable[str]) -> dict[str, str]:
-    """Return names that no column and none of the others has, whatever the case of its letters.
+    """Return distinct names that no column has, ignoring case.
 
     >>> free_names(["Digest", 3], ["digest", "number"])
     {'digest': 'digest_', 'number': 'number'}
@@ -90,7 +90,7 @@ def lazy_names(X: Any) -> tuple[str, ...]:
     Raises
     ------
     TypeError
-        If it is one whose rows cannot be released where they are.
+        If it has no engine that can compute a release.
     """
     _plan_of(X)
     return tuple(lazy_table(X).types)
@@ -107,7 +107,7 @@ def _plan_of(X: Any) -> Plan:
 
 
 def check_lazy_kinds(X: Any, kinds: Mapping[str, Kind]) -> None:
-    """Refuse columns of a lazy table that are not of their kinds, as far as their types tell.
+    """Refuse columns of a lazy table whose types cannot hold the fitted kinds.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def _on_polars(X: Any, names: Sequence[str], release: Release) -> Any:
     all_names = X.collect_schema().names()
     columns = X.select(polars.nth(*map(all_names.index, names)))  # names may be patterns to polars
     schema = release(polars.DataFrame(schema=columns.collect_schema())).schema
-    # a filter, or a choice of columns, belongs behind the release: before it, it would see the rows
+    # filters and selections must follow the release: before it they would see the raw rows
     return columns.map_batches(
         partial(_polars_part, release=release, schema=schema),
         predicate_pushdown=False,
@@ -146,7 +146,7 @@ def _on_polars(X: Any, names: Sequence[str], release: Release) -> Any:
 
 
 def _polars_part(frame: Any, release: Release, schema: Any) -> Any:
-    # column by column: a frame that is cast takes names for patterns
+    # column by column: casting a frame reads names as patterns
     return type(frame)([column.cast(schema[column.name]) for column in release(frame)])
 
 
@@ -162,14 +162,14 @@ _AS_TEXT += ("timestamp with time zone",)
 
 
 def _on_duckdb(X: Any, names: Sequence[str], release: Release) -> Any:
-    """Return the relation of what ``release`` makes of some columns of X; nothing is computed.
+    """Return the relation of a release; nothing is computed.
 
     Values go to Python and back as text: the pandas types of numbers cannot miss values.
 
     Raises
     ------
     TypeError
-        If one of the columns has a type that does not come back as it was.
+        If a column has a type whose text DuckDB may read as another value.
     """
     duckdb = import_module("duckdb")
     kinds = {name: kind for name, kind in zip(X.columns, X.types, strict=True) if name in names}
@@ -198,13 +198,13 @@ def _on_duckdb(X: Any, names: Sequence[str], release: Release) -> Any:
 
 
 def _back(duckdb: Any, number: str, kind: Any) -> Any:
-    """Return the values of a column of text."""
+    """Convert a column of text to its type."""
     column = duckdb.ColumnExpression(number)
     return duckdb.FunctionExpression("unhex", column) if kind.id == "blob" else column.cast(kind)
 
 
 def _duckdb_part(frame: pd.DataFrame, schema: Any, result: Any, release: Release) -> pd.DataFrame:
-    """Release a part of a relation, of texts; called by DuckDB."""
+    """Release a part of a relation, whose values are text; called by DuckDB."""
     pyarrow = import_module("pyarrow")
     texts = [pyarrow.array(frame[name], type=pyarrow.string()) for name in frame]
     rows = pyarrow.Table.from_arrays(texts, names=schema.names).cast(schema)
@@ -219,9 +219,9 @@ def _duckdb_part(frame: pd.DataFrame, schema: Any, result: Any, release: Release
 
 
 def _on_dask(X: Any, names: Sequence[str], release: Release) -> Any:
-    """Return the Dask DataFrame of what ``release`` makes of some columns; nothing is computed."""
+    """Return the Dask DataFrame of a release; nothing is computed."""
     columns = X[list(names)]
-    # the types are known without a part: an index has no place in them but its name
+    # types are found without a part; of the index only dtype and name matter
     empty = pd.DataFrame({name: pd.Series(dtype=columns.dtypes[name]) for name in names})
     like = release(empty)
     like.index = pd.Index([], dtype=X.index.dtype, name=X.index.name)
@@ -232,7 +232,7 @@ def _on_dask(X: Any, names: Sequence[str], release: Release) -> Any:
 def _dask_part(frame: pd.DataFrame, release: Release, dtypes: dict[str, Any]) -> pd.DataFrame:
     """Release a part, which keeps its index; called in a worker."""
     released: pd.DataFrame = release(frame)
-    # no integer of numpy is missing: Dask has floats in such a part, and so has its release
+    # numpy integers cannot be missing: such a part holds floats, and so does its release
     whole = [name for name, dtype in dtypes.items() if isinstance(dtype, np.dtype)]
     gaps = {name for name in whole if dtypes[name].kind in "iu" and released[name].isna().any()}
     return released.astype({name: dtypes[name] for name in dtypes if name not in gaps})
@@ -250,13 +250,13 @@ _SPARK_TYPES = {
     "double": "double",
     "string": "string",
 }
-"""Spark's types and those of Arrow: what can be released, and what comes of it."""
+"""The Spark types that can be released, and their Arrow types."""
 
 
 def _on_spark(X: Any, names: Sequence[str], release: Release) -> Any:
-    """Return the Spark DataFrame of what ``release`` makes of some columns; no job is started."""
+    """Return the Spark DataFrame of a release; no job is started."""
     fields = {field.name: field for field in X.schema.fields}
-    # by place: Spark's names ignore case, and a dot in one asks for a part of it
+    # by position: Spark ignores case in names, and reads a dot as the field of a struct
     numbers = [str(k) for k in range(len(X.columns))]
     kept = [number for number, name in zip(numbers, X.columns, strict=True) if name in names]
     columns = X.toDF(*numbers).select(*kept)
@@ -266,13 +266,13 @@ def _on_spark(X: Any, names: Sequence[str], release: Release) -> Any:
 
 
 def _spark_schema(result: Any, fields: Mapping[str, Any]) -> Any:
-    """Return the Spark types of a result, which are those of the columns of that name."""
+    """Return the Spark schema of a result; columns keep the types of X where they can."""
     types = import_module("pyspark.sql.types")
     return types.StructType([_spark_field(field, fields.get(field.name)) for field in result])
 
 
 def _no_spark_rows(fields: Sequence[Any]) -> Any:
-    """Return an empty Arrow table of these columns; those that are only passed have no type."""
+    """Return an empty Arrow table of these columns; types that cannot be released are null."""
     pyarrow = import_module("pyarrow")
     types = [_SPARK_TYPES.get(_spark_kind(field.dataType), "null") for field in fields]
     return pyarrow.schema(
@@ -281,12 +281,12 @@ def _no_spark_rows(fields: Sequence[Any]) -> Any:
 
 
 def _spark_kind(dtype: Any) -> str:
-    """Return Spark's name of a type; of strings, without a collation."""
+    """Return Spark's name of a type, without the collation of strings."""
     return str(dtype.simpleString()).split(" ")[0]
 
 
 def _spark_field(released: Any, field: Any) -> Any:
-    """Return the Spark field of a released column: the original one if the type is the same."""
+    """Return the Spark field of a released column: the original one if its type is the same."""
     types = import_module("pyspark.sql.types")
     kind = None if field is None else _SPARK_TYPES.get(_spark_kind(field.dataType), "null")
     if str(released.type) == kind:
@@ -306,11 +306,11 @@ def _spark_parts(batches: Iterator[Any], names: Sequence[str], release: Release)
 
 # ---------------------------------------------------------------------------------- Ibis
 
-_numbers = count()  # a function is registered by its name, and two plans have two
+_numbers = count()  # functions are registered by name: each plan needs its own
 
 
 def _on_ibis(X: Any, names: Sequence[str], release: Release) -> Any:
-    """Return the Ibis table of what ``release`` makes of some columns of X; nothing is computed."""
+    """Return the Ibis table of a release; nothing is computed."""
     columns = X.select(*names)
     schema = columns.schema().to_pyarrow()
     result = release(schema.empty_table()).schema
@@ -319,7 +319,7 @@ def _on_ibis(X: Any, names: Sequence[str], release: Release) -> Any:
 
 
 def _function(columns_schema: Any, schema: Any, result: Any, release: Release) -> Any:
-    """Return a function of columns as Ibis knows it, to a struct of the released ones."""
+    """Return an Ibis function from columns to a struct of the released columns."""
     pyarrow, ibis = import_module("pyarrow"), import_module("ibis")
     kinds = import_module("ibis.expr.datatypes").DataType
 
@@ -328,7 +328,7 @@ def _function(columns_schema: Any, schema: Any, result: Any, release: Release) -
         arrays = [column.combine_chunks() for column in part.columns]
         return pyarrow.StructArray.from_arrays(arrays, fields=list(result))
 
-    # Ibis and DuckDB count the parameters
+    # Ibis and DuckDB inspect the parameters
     kind = Parameter.POSITIONAL_OR_KEYWORD
     parameters = [Parameter(f"column_{k}", kind) for k in range(len(schema))]
     released.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
@@ -336,7 +336,7 @@ def _function(columns_schema: Any, schema: Any, result: Any, release: Release) -
         released,
         name=f"puffer_release_{next(_numbers)}",
         signature=(tuple(columns_schema.types), kinds.from_pyarrow(pyarrow.struct(list(result)))),
-        # a row that misses a value is a row, and a function of constants is not folded
+        # rows with missing values are passed, and calls with constant arguments are not folded
         null_handling="special",
         side_effects=True,
     )
@@ -355,7 +355,7 @@ _PLANS: dict[str, Plan] = {
 
 
 def summed(X: Any, by: Sequence[str], of: Sequence[str] = ()) -> dict[str, Array]:
-    """Return how many rows ("n") have equal numbers, ascending, and the sums of others; one query.
+    """Return groups of equal numbers, ascending, their sizes ("n") and sums of columns; one query.
 
     Raises
     ------
@@ -375,24 +375,24 @@ def summed(X: Any, by: Sequence[str], of: Sequence[str] = ()) -> dict[str, Array
 
 
 def numbers_up_to(X: Any, name: str, limit: int) -> Array:
-    """Return the numbers of a column of a lazy table that are no more than that; one query."""
+    """Return the numbers of a column that are at most ``limit``; one query."""
     return _in_memory(_numbers_of(X, [name]).filter(nw.col(name) <= limit), [name])[name]
 
 
 def at_ranks(
     X: Any, by: Sequence[str], number: str, interval: str, wanted: Mapping[Any, Array]
 ) -> dict[Any, Array]:
-    """Return the numbers that come at some places of groups of rows; two queries.
+    """Return order statistics of a column within groups of rows; two queries.
 
     Parameters
     ----------
     X : lazy table
     by : sequence of str
-        Columns of whole numbers, whose values are a group.
+        Columns of integers, whose values define the groups.
     number, interval : str
-        Columns of whole numbers, and of intervals of them, in their order.
+        The column of integers, and that of the intervals that they lie in, in their order.
     wanted : mapping of ndarray of int
-        Places by groups, from 0.
+        Ranks within each group, from 0.
     """
     counts = summed(X, [*by, interval])
     within: dict[Any, tuple[Array, Array]] = {}
@@ -424,11 +424,10 @@ def _in_memory(frame: nw.LazyFrame[Any], names: Sequence[str]) -> dict[str, Arra
 
 
 def together(X: Any, number: str, n_numbers: int, release: Release, rank: str = "") -> Any:
-    """Return the lazy table of what ``release`` makes of all rows of each number at once.
+    """Return the lazy result of ``release`` on all rows of each number at once.
 
-    polars, Dask and Spark compute it whenever it is asked for. DuckDB sorts the rows by their
-    numbers once, Ibis is asked for one number after the other (a scan each), and what is made of
-    them lies in an unnamed file.
+    polars, Dask and Spark compute it at each action. DuckDB sorts the rows by their numbers, Ibis
+    scans the table once for each number; both compute the result now, into an unnamed file.
 
     Parameters
     ----------
@@ -436,9 +435,9 @@ def together(X: Any, number: str, n_numbers: int, release: Release, rank: str = 
     number : str
         A column of numbers below ``n_numbers``.
     release : callable
-        From a table of the columns of X to one of others.
+        Maps a table of the columns of X to the result.
     rank : str, optional
-        A column of the result, by whose numbers rows are ordered, and which is dropped.
+        A column of the result, by which its rows are sorted; it is dropped.
     """
     return _TOGETHER[engine_of(X)](X, number, n_numbers, release, rank)
 
@@ -500,7 +499,9 @@ def _together_on_spark(X: Any, number: str, n: int, release: Release, rank: str)
 
 def _together_on_duckdb(X: Any, number: str, n: int, release: Release, rank: str) -> Any:
     duckdb, place = import_module("duckdb"), X.columns.index(number) + 1
-    with X.order(f"#{place}").to_arrow_reader(_FETCHED) as rows:  # and free for others
+    with X.order(f"#{place}").to_arrow_reader(
+        _FETCHED
+    ) as rows:  # the connection is free again afterwards
         schema = release(rows.schema.empty_table()).schema
         made = _spooled(_of_each(rows, number), schema, release)
     rows = duckdb.from_arrow(made)
@@ -523,7 +524,7 @@ _FETCHED = 1 << 16  # rows
 
 
 def _spooled(tables: Iterator[Any], schema: Any, release: Release) -> Any:
-    """Return what is made of some tables, one after the other, as a table in an unnamed file."""
+    """Apply ``release`` to tables one by one; return the results as a table in an unnamed file."""
     pyarrow = import_module("pyarrow")
     with TemporaryFile() as file:  # which the system may take out of memory
         with pyarrow.ipc.new_file(pyarrow.PythonFile(file, "w"), schema) as writer:

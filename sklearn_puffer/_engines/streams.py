@@ -43,14 +43,14 @@ def arrow(what: str) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class TableStream:
-    """Tables that come one after the other.
+    """A stream of tables.
 
     Attributes
     ----------
     schema : pyarrow.Schema
         Their common schema.
     again : bool
-        Whether they can be read more than once.
+        Whether the stream can be read more than once.
     """
 
     schema: Any
@@ -63,9 +63,9 @@ class TableStream:
         return tuple(self.schema.names)
 
     def with_labels(self, names: Iterable[Name]) -> TableStream:
-        """Return the stream with the type string for those of these columns that have none.
+        """Return the stream with type string for those of these columns whose type is null.
 
-        If all labels of the first piece are missing, Arrow does not know their type.
+        Arrow does not know the type of a column whose values are all missing in the first piece.
         """
         pa, schema = arrow("a stream"), self.schema
         for k, one in enumerate(schema):
@@ -99,7 +99,7 @@ def stream_of(source: Any) -> TableStream:
     Parameters
     ----------
     source : pyarrow Dataset, RecordBatchReader, Table or RecordBatch, DataFrame, or iterable
-        An iterable of tables and batches; or a TableStream, as it is.
+        An iterable of tables and batches. A TableStream is returned as it is.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def stream_of(source: Any) -> TableStream:
     if isinstance(source, TableStream):
         return source
     pa = arrow("a stream of batches")
-    datasets = sys.modules.get("pyarrow.dataset")  # none of them is there before it is imported
+    datasets = sys.modules.get("pyarrow.dataset")  # without this module there are no data sets
     if datasets is not None and isinstance(source, datasets.Dataset):
         return _checked(TableStream(source.schema, True, partial(_scanned, source)))
     if is_frame(source) or isinstance(source, pa.RecordBatch):
@@ -132,7 +132,7 @@ def stream_of(source: Any) -> TableStream:
 
 
 def _scanned(dataset: Any, names: Sequence[str]) -> Any:
-    """Return the batches of a data set, few of them ahead of time."""
+    """Return the batches of a data set, with little read ahead."""
     return dataset.to_batches(
         columns=list(names),
         batch_size=MOST_ROWS,
@@ -144,12 +144,12 @@ def _scanned(dataset: Any, names: Sequence[str]) -> Any:
 def _refuse_others(source: Any) -> None:
     if isinstance(source, str | os.PathLike):
         raise TypeError(
-            f"batches is a path ({str(source)!r}), and a stream is of rows; open it with "
+            f"batches is a path ({str(source)!r}), and must hold rows; open it with "
             "pyarrow.dataset.dataset(path), or with pyarrow.parquet or pyarrow.csv."
         )
     if is_lazy(source):
         raise TypeError(
-            f"batches is a lazy table ({type(source).__name__}), and a stream is of rows; pass "
+            f"batches is a lazy table ({type(source).__name__}), and must hold rows; pass "
             "what its engine makes of it piece by piece, for example X.collect_batches()."
         )
     one = isinstance(source, np.ndarray | Mapping) or nw.dependencies.is_into_series(source)
@@ -161,7 +161,7 @@ def _refuse_others(source: Any) -> None:
 
 
 def _of_pieces(source: Iterable[Any]) -> TableStream:
-    """Return the stream of an iterable; a list can be read again, an iterator cannot."""
+    """Return the stream of an iterable; lists can be read again, iterators cannot."""
     again = isinstance(source, list | tuple)
     pieces = iter(source)
     first = next(pieces, None)
@@ -191,7 +191,7 @@ def _as_arrow(piece: Any) -> Any:
 
 
 def _from_pandas(piece: pd.DataFrame) -> Any:
-    """Return a pandas frame as an Arrow table; what Arrow has no type for is refused by name."""
+    """Convert a pandas frame to Arrow; refuse by name a column that has no type in Arrow."""
     pa, table = arrow("a stream of batches"), frame_table(piece, "batches")
     convert = partial(pa.Table.from_pandas, preserve_index=False)
     try:
@@ -200,7 +200,7 @@ def _from_pandas(piece: pd.DataFrame) -> Any:
         if len(table.names) > 1:
             for name in table.names:
                 _from_pandas(piece[[name]])
-        table.values(table.names[0])  # which has words for most
+        table.values(table.names[0])  # which refuses most such columns by name
         raise TypeError(
             f"column {table.names[0]!r} of batches has no type in Arrow ({on_one_line(error)}); "
             "drop it, or convert it to numbers or strings."
@@ -208,7 +208,7 @@ def _from_pandas(piece: pd.DataFrame) -> Any:
 
 
 def _checked(stream: TableStream) -> TableStream:
-    """Return a stream none of whose names stands for two columns, strings in place of views."""
+    """Refuse duplicate names, and replace views of strings by strings."""
     check_unique(stream.schema.names, "batches")
     pa, schema = arrow("a stream"), stream.schema
     for k, one in enumerate(schema):
@@ -218,7 +218,7 @@ def _checked(stream: TableStream) -> TableStream:
 
 
 def _of_types(table: Any, wanted: Any) -> Any:
-    """Return the wanted columns of a table, which must have the wanted types."""
+    """Return the wanted columns of a table; refuse other types."""
     pa = arrow("a stream")
     absent = [name for name in wanted.names if name not in table.schema.names]
     if absent:

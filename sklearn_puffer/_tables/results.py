@@ -1,4 +1,4 @@
-"""Frames and series that are made of results, in the kind of frame that came."""
+"""Results as pandas frames and series."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def records_frame(records: list[tuple[Any, ...]], columns: Sequence[Name]) -> pd
 
 
 def values_frame(columns: Mapping[Name, Values]) -> pd.DataFrame:
-    """Return columns of values as a DataFrame, in types that hold what is missing."""
+    """Return columns of values as a DataFrame, in types that allow missing values."""
     data = {name: _bare_column(values) for name, values in columns.items()}
     return pd.DataFrame(data, columns=pd.Index(list(data)))
 
@@ -61,7 +61,7 @@ def counts_frame(
 ) -> pd.DataFrame:
     """Return counts, with columns named by a sensitive column and a secret, or by a secret.
 
-    With strata, the names of their columns and their values, equally many rows are of each.
+    ``strata`` are the names of their columns, and their values; each has equally many rows.
     """
     index: Any = None
     if strata is not None:

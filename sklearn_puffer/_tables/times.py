@@ -31,7 +31,7 @@ _MOST_DAYS = 106_751_990  # in 64 bits of microseconds, so that every library sh
 
 
 class _Instants(NamedTuple):
-    """Whole numbers of the unit of a column's own type, and which are missing."""
+    """A column as integers in the unit of its own type, and which of them are missing."""
 
     numbers: IntArray
     gone: Array
@@ -40,14 +40,14 @@ class _Instants(NamedTuple):
 
 
 def time_values(column: Any, name: Name, unit: str | None = None) -> Values | None:
-    """Return a column of dates, times or durations as whole numbers, or None if it is another one.
+    """Return a column of dates, times or durations as integers; None for other columns.
 
     Parameters
     ----------
     column : Series or ndarray
     name : str or int
     unit : str or None
-        The unit of the column in `fit`; None takes the finest that occurs, and days at most.
+        The unit of the column in `fit`; None takes the coarsest in which all values are whole.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def _finest(numbers: IntArray, size: str) -> str:
 
 
 def _in_unit(numbers: IntArray, size: str, wanted: str) -> Array:
-    """Return numbers in another unit; as floats where they are not whole there, or too many."""
+    """Convert integers to another unit; to floats if they are not whole there, or overflow."""
     if _SIZES[wanted] >= _SIZES[size]:
         factor = _SIZES[wanted] // _SIZES[size]
         return numbers / factor if (numbers % factor).any() else numbers // factor
@@ -122,7 +122,7 @@ def _instants(column: Any, name: Name) -> _Instants | None:
 
 
 def _of_numpy(times: Array) -> _Instants:
-    """Return the numbers behind an array of numpy; weeks, hours and such become seconds."""
+    """Return the integers of a numpy array; units such as hours are converted to a finer one."""
     size = np.datetime_data(times.dtype)[0]
     kind = "datetime" if times.dtype.kind == "M" else "timedelta"
     if size not in _SIZES or np.datetime_data(times.dtype)[1] != 1:
@@ -145,7 +145,7 @@ def _of_narwhals(column: nw.Series[Any]) -> _Instants | None:
 
 
 def _of_objects(objects: Array, name: Name) -> _Instants | None:
-    """Return dates, times or durations of Python, of one kind."""
+    """Read Python dates, times or durations of one kind; None for other objects."""
     gone = np.asarray(pd.isna(objects), dtype=bool)
     present = objects[~gone]
     inferred = pd.api.types.infer_dtype(present, skipna=False) if present.size else ""
@@ -158,7 +158,7 @@ def _of_objects(objects: Array, name: Name) -> _Instants | None:
             f"column {name!r} holds times with a zone as Python objects; convert it to a type with "
             f"one zone, pd.to_datetime(X[{name!r}], utc=True)."
         )
-    finest = ("nanosecond", "nanoseconds")  # of times and durations of pandas
+    finest = ("nanosecond", "nanoseconds")  # which pandas times and durations have
     if any(getattr(value, part, 0) for value in present for part in finest):
         raise TypeError(
             f"column {name!r} holds nanoseconds as Python objects; convert it to a type of its "
@@ -173,9 +173,9 @@ def _of_objects(objects: Array, name: Name) -> _Instants | None:
 
 
 def written_times(numbers: Array, gone: Array | None, unit: str, like: Any) -> Any:
-    """Return whole numbers of a unit in the type of a column; beyond its ends they are its ends.
+    """Return integers of a unit in the type of a column, clipped to its range.
 
-    The ends are those of the type and of the years 1 to 9999, whatever the data.
+    The range is that of the type within the years 1 to 9999, whatever the data.
 
     >>> like = pd.Series(["2020-01-01"], dtype="datetime64[s]")
     >>> written_times(np.array([2**62]), None, "datetime64[D]", like).dt.year.tolist()
@@ -209,7 +209,7 @@ def _native_size(dtype: Any) -> str:
 
 
 def _saturated(numbers: Array, kind: str, size: str, native: str) -> IntArray:
-    """Return numbers of one unit in that of a type, within the ends of both."""
+    """Convert integers to the unit of a type, clipped to the range of both."""
     factor = _SIZES[size] / _SIZES[native]
     days = [y - _EPOCH for y in _YEARS] if kind == "datetime" else [-_MOST_DAYS, _MOST_DAYS]
     room = 3 * _SIZES["D"] // _SIZES[native]  # for zones, which are shown in local time
@@ -230,7 +230,7 @@ def _in_narwhals(numbers: IntArray, missing: Array, like: nw.Series[Any]) -> nw.
 
 
 def _as_objects(numbers: Array, missing: Array, kind: str, size: str, like: Any) -> Any:
-    """Return dates where the column holds dates, and times or durations where it holds those."""
+    """Return Python dates if the column holds dates, and otherwise times or durations."""
     sample = next((value for value in np.asarray(like) if not pd.isna(value)), None)
     dates = isinstance(sample, dt.date) and not isinstance(sample, dt.datetime)
     native = "D" if dates else "us"
@@ -255,15 +255,15 @@ def date_columns(frame: pd.DataFrame) -> list[Name]:
 
 
 def _kind(column: pd.Series[Any]) -> str:
-    """Return what pandas infers of the values, for types that may hold dates."""
+    """Return the kind that pandas infers, for types that may hold dates."""
     timed = getattr(column.dtype, "kind", "") in "mMO" or isinstance(column.dtype, pd.PeriodDtype)
     return str(pd.api.types.infer_dtype(column, skipna=True)) if timed else ""
 
 
 def in_whole_days(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a DataFrame with dates as days since 1970-01-01, and durations as days, all whole.
+    """Return a DataFrame with dates as whole days since 1970-01-01, and durations as whole days.
 
-    Time zones count as UTC. What is missing stays so; other columns are as they are.
+    Time zones count as UTC. Missing values stay missing; other columns are unchanged.
 
     >>> in_whole_days(pd.DataFrame({"since": [pd.Timestamp(1970, 1, 3, 15)], "job": ["cook"]}))
        since   job

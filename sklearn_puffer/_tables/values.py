@@ -1,4 +1,4 @@
-"""One column of any table as numpy sees it: numbers, or codes into a list of levels.
+"""One column of any table as numpy arrays: numbers, or codes into a list of levels.
 
 Here are the kinds of values, their checks, and how columns of pandas and of narwhals are read.
 """
@@ -40,7 +40,7 @@ _INFERRED_KINDS: dict[str, Kind] = {
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """One column as numpy sees it.
+    """One column as numpy arrays.
 
     Attributes
     ----------
@@ -56,9 +56,9 @@ class Values:
     ordered : bool
         Whether it declares an order of them, too.
     counts : ndarray of int of shape (n,), or None
-        How many rows hold each, where the data are distinct values; None where each is a row.
+        The number of rows of each entry, if the data are distinct values; None if each is a row.
     unit : str or None
-        Of dates and durations, such as "datetime64[D]", of which the data are whole numbers.
+        The unit of dates and durations, such as "datetime64[D]"; the data are integers then.
     """
 
     kind: Kind
@@ -75,13 +75,13 @@ class Values:
 
     @property
     def n_missing(self) -> int:
-        """In how many rows the column is missing."""
+        """Number of rows in which the column is missing."""
         if self.missing is None:
             return 0
         return int((self.missing if self.counts is None else self.counts[self.missing]).sum())
 
     def filled(self, stand_in: Any) -> Array:
-        """Return the data with one value wherever the column is missing."""
+        """Return the data with ``stand_in`` for missing values."""
         return self.data if self.missing is None else np.where(self.missing, stand_in, self.data)
 
     def taken(self, rows: Array) -> Values:
@@ -95,7 +95,7 @@ class Values:
         return self.data if self.missing is None else self.data[~self.missing]
 
     def ranks(self) -> IntArray:
-        """Return numbers that ascend with the values, whatever the order of rows; -1 is missing."""
+        """Return ranks of the values, whatever the order of rows; -1 is missing."""
         if self.levels is not None:
             return np.asarray(self.filled(-1), dtype=np.int64)
         ranks = np.unique(self.filled(0), return_inverse=True)[1].ravel()
@@ -121,9 +121,9 @@ class Values:
         return Values("float", days, self.missing)
 
     def of_kind(self, kind: Kind) -> Values:
-        """Return a column of missing objects only, which has no kind of its own, as one of a kind.
+        """Return a column of missing objects only, which has no kind of its own, as ``kind``.
 
-        Without this, rows that lack the value would be refused alone and accepted beside others.
+        Otherwise rows without the value would be refused alone, and accepted beside others.
         """
         if self.kind != "category" or self.present.size:
             return self
@@ -261,7 +261,7 @@ def _masked_values(column: pd.Series[Any], name: Name) -> Values:
 
 
 def _number_kind(dtype: Any, name: Name) -> Kind:
-    """Return what numbers a type holds; dates, complex numbers and all others are refused."""
+    """Return the kind of a numeric type; refuse dates, complex numbers and all others."""
     if dtype.kind in "mM" or isinstance(dtype, pd.PeriodDtype):
         raise TypeError(
             f"column {name!r} holds dates or durations ({on_one_line(dtype)}); convert it to "
@@ -289,7 +289,7 @@ def number_values(data: Array, name: Name) -> Values:
 
 
 def check_objects(column: pd.Series[Any], name: Name) -> Kind:
-    """Return the one kind that Python objects are of."""
+    """Return the kind of a column of Python objects; refuse mixtures."""
     inferred = pd.api.types.infer_dtype(column, skipna=True)
     if inferred not in _INFERRED_KINDS:  # NaT beside strings is missing, and no mixture
         inferred = pd.api.types.infer_dtype(column.dropna(), skipna=True)
@@ -324,7 +324,7 @@ def object_values(column: pd.Series[Any], name: Name) -> Values:
 
 
 def _of_decimals(present: pd.Series[Any], missing: Array, name: Name) -> Array:
-    """Return decimals as the nearest floats, and refuse those of which two become one."""
+    """Round decimals to floats; refuse a column in which two decimals become one float."""
     floats = np.full(len(missing), np.nan)
     floats[~missing] = [float(value) for value in present]
     if len({*present}) != len(np.unique(floats[~missing])):
@@ -336,7 +336,7 @@ def _of_decimals(present: pd.Series[Any], missing: Array, name: Name) -> Array:
 
 
 def _as_floats(data: Array, name: Name) -> Array:
-    """Return numbers as float64, and refuse those that would change: two might become equal."""
+    """Convert numbers to float64; refuse those that would change, as two might become equal."""
     try:
         with np.errstate(over="ignore"):
             converted = data.astype(np.float64)
@@ -389,7 +389,7 @@ def narwhals_values(column: nw.Series[Any], name: Name) -> Values:
 def fetched_values(
     column: nw.Series[Any], name: Name, levels: tuple[tuple[str, ...], bool] | None
 ) -> Values:
-    """Return a column that an engine returned, whose labels may be bytes.
+    """Read a column that an engine returned; its labels may be bytes.
 
     ``levels`` are the labels that its type lists, and whether they are ordered.
     """
@@ -406,7 +406,7 @@ def _declared(labels: list[Any], levels: tuple[str, ...], ordered: bool, name: N
     index = pd.Index(levels, dtype=object)
     codes = index.get_indexer(pd.Index(labels, dtype=object))
     strange = {*labels} - {*levels, None}
-    if strange:  # which must not pass for missing
+    if strange:  # their code would be that of missing values
         raise ValueError(
             f"column {name!r} holds {min(strange)!r}, which its type does not list; convert it "
             "to strings with astype(str)."
@@ -415,7 +415,7 @@ def _declared(labels: list[Any], levels: tuple[str, ...], ordered: bool, name: N
 
 
 def check_type(dtype: Any, name: Name, native: Any = None) -> None:
-    """Refuse the type of a column of a frame of narwhals, unless it holds what can be released.
+    """Refuse a type of narwhals whose values cannot be released.
 
     ``native`` is the column in its own library, which names types that narwhals does not know.
     """
@@ -472,7 +472,7 @@ class Faults:
         self._found: list[TypeError | ValueError] = []
 
     def of(self, check: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """Return what ``check`` makes of the items that it does not refuse."""
+        """Return the results of ``check``, and collect its errors."""
         done = []
         for item in items:
             try:
@@ -482,7 +482,7 @@ class Faults:
         return done
 
     def refuse(self) -> None:
-        """Raise the one fault there is, or an error with a line for each; return if there is none.
+        """Raise the fault, or one error with a line for each of several; return if there is none.
 
         Raises
         ------
