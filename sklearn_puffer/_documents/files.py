@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -28,27 +27,16 @@ def located(path: str | os.PathLike[str]) -> Path:
         place = Path(path).resolve()
     except TypeError as fault:
         raise TypeError(f"path must be a str or a Path, got {quoted(path)}.") from fault
-    except (RuntimeError, ValueError) as fault:  # until Python 3.12 a loop is a RuntimeError
-        raise ValueError(_nowhere(path)) from fault
-    try:
-        mode = os.stat(place).st_mode
-    except OSError as fault:
-        if fault.errno == errno.ELOOP:
-            raise ValueError(_nowhere(path)) from fault
-        return place  # it does not exist yet, or opening it will say what is wrong
-    if not stat.S_ISREG(mode):
+    except (RuntimeError, ValueError) as fault:  # a loop of links, or a null byte
+        raise ValueError(
+            f"path must lead to a file, got {quoted(path)} ({fault}); choose another name."
+        ) from fault
+    if os.path.exists(place) and not os.path.isfile(place):
         raise ValueError(
             f"path must be that of a file, got {str(path)!r}, a folder, a pipe or a device; choose "
             "another name."
         )
     return place
-
-
-def _nowhere(path: str | os.PathLike[str]) -> str:
-    return (
-        f"path must lead to a file, got {os.fspath(path)!r}, a loop of symbolic links or no path "
-        "at all; choose another name."
-    )
 
 
 @contextmanager

@@ -240,60 +240,28 @@ def _dask_part(frame: pd.DataFrame, release: Release, dtypes: dict[str, Any]) ->
 
 # --------------------------------------------------------------------------------- Spark
 
-_SPARK_TYPES = {
-    "boolean": "bool",
-    "tinyint": "int8",
-    "smallint": "int16",
-    "int": "int32",
-    "bigint": "int64",
-    "float": "float",
-    "double": "double",
-    "string": "string",
-}
-"""The Spark types that can be released, and their Arrow types."""
-
 
 def _on_spark(X: Any, names: Sequence[str], release: Release) -> Any:
-    """Return the Spark DataFrame of a release; no job is started."""
-    fields = {field.name: field for field in X.schema.fields}
+    """Return the Spark DataFrame of a release; no rows are read."""
     # by position: Spark ignores case in names, and reads a dot as the field of a struct
     numbers = [str(k) for k in range(len(X.columns))]
     kept = [number for number, name in zip(numbers, X.columns, strict=True) if name in names]
     columns = X.toDF(*numbers).select(*kept)
-    result = release(_no_spark_rows([fields[name] for name in names])).schema
     part = partial(_spark_parts, names=list(names), release=release)
-    return columns.mapInArrow(part, _spark_schema(result, fields))
+    return columns.mapInArrow(part, _spark_schema(columns, names, release))
 
 
-def _spark_schema(result: Any, fields: Mapping[str, Any]) -> Any:
-    """Return the Spark schema of a result; columns keep the types of X where they can."""
-    types = import_module("pyspark.sql.types")
-    return types.StructType([_spark_field(field, fields.get(field.name)) for field in result])
-
-
-def _no_spark_rows(fields: Sequence[Any]) -> Any:
-    """Return an empty Arrow table of these columns; types that cannot be released are null."""
-    pyarrow = import_module("pyarrow")
-    types = [_SPARK_TYPES.get(_spark_kind(field.dataType), "null") for field in fields]
-    return pyarrow.schema(
-        [(field.name, arrow_type) for field, arrow_type in zip(fields, types, strict=True)]
-    ).empty_table()
-
-
-def _spark_kind(dtype: Any) -> str:
-    """Return Spark's name of a type, without the collation of strings."""
-    return str(dtype.simpleString()).split(" ")[0]
-
-
-def _spark_field(released: Any, field: Any) -> Any:
-    """Return the Spark field of a released column: the original one if its type is the same."""
-    types = import_module("pyspark.sql.types")
-    kind = None if field is None else _SPARK_TYPES.get(_spark_kind(field.dataType), "null")
-    if str(released.type) == kind:
-        return types.StructField(released.name, field.dataType, True)
-    [name] = [spark for spark, arrow in _SPARK_TYPES.items() if arrow == str(released.type)]
-    made = types.DataType.fromDDL(name)
-    return types.StructField(released.name, made, True)
+def _spark_schema(X: Any, names: Sequence[str], release: Release) -> Any:
+    """Return the Spark schema of a release of columns; they keep their types where they can."""
+    empty = X.limit(0).toArrow().rename_columns(list(names))
+    result = release(empty).schema
+    made = X.sparkSession.createDataFrame(result.empty_table()).schema
+    types = {name: field.dataType for name, field in zip(names, X.schema, strict=True)}
+    same = [name for name in types if name in result.names]
+    for name in same:
+        if result.field(name).type == empty.schema.field(name).type:
+            made[name].dataType = types[name]
+    return made
 
 
 def _spark_parts(batches: Iterator[Any], names: Sequence[str], release: Release) -> Iterator[Any]:
@@ -477,24 +445,21 @@ def _in_order(part: pd.DataFrame, rank: str) -> pd.DataFrame:
 
 
 def _together_on_spark(X: Any, number: str, n: int, release: Release, rank: str) -> Any:
-    fields = list(X.schema.fields)
-    numbers = [str(k) for k in range(len(fields))]
-    result = release(_no_spark_rows(fields)).schema
-    known = {field.name: field for field in fields}
-    schema = _spark_schema(result, known)
     names = list(X.columns)
+    numbers = [str(k) for k in range(len(names))]
+    by_place = X.toDF(*numbers)
+    schema = _spark_schema(by_place, names, release)
 
     def part(table):  # type: ignore[no-untyped-def]  # Spark reads the signature
         return release(table.rename_columns(names))
 
-    by_place = X.toDF(*numbers).groupBy(numbers[X.columns.index(number)])
-    made = by_place.applyInArrow(part, schema)
+    made = by_place.groupBy(numbers[names.index(number)]).applyInArrow(part, schema)
     if not rank:
         return made
-    places = [str(k) for k in range(len(result.names))]
-    last = places[result.names.index(rank)]
+    places = [str(k) for k in range(len(schema.names))]
+    last = places[schema.names.index(rank)]
     mixed = made.toDF(*places).repartition(n, last).sortWithinPartitions(last)
-    return mixed.drop(last).toDF(*(name for name in result.names if name != rank))
+    return mixed.drop(last).toDF(*(name for name in schema.names if name != rank))
 
 
 def _together_on_duckdb(X: Any, number: str, n: int, release: Release, rank: str) -> Any:
