@@ -72,9 +72,10 @@ table = people()
 # ------------
 #
 # `UtilityDisplay.from_plan` draws what the proposed setting of a plan does at other budgets, on
-# rows that were not fitted: here the best attack that was found, beside what is allowed.
+# rows that were not fitted: here the best attack that was found, beside what is allowed, on who
+# lives in the north and who in the west.
 
-columns = table[["region", "age", "job"]]
+columns = table.loc[table["region"].isin(["north", "west"]), ["region", "age", "job"]]
 planned = plan(columns, "region", n_prototypes=24, n_bins=5)
 draw("utility", UtilityDisplay.from_plan, planned, figure="attack")
 

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import warnings
+from itertools import cycle
 from pathlib import Path
 
 import duckdb
@@ -270,7 +271,9 @@ def test_what_is_learnt_from_distinct_rows_is_that_of_all_of_them(lazy, options)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", SLOWER.values(), ids=SLOWER)
+@pytest.mark.parametrize(
+    ("lazy", "options"), [*zip(cycle(ENGINES), SLOWER.values(), strict=False)], indirect=["lazy"]
+)
 def test_what_is_fitted_to_distinct_rows_is_that_of_all_of_them(lazy, options):
     assert shown(lazy(TABLE), options) == shown(TABLE, options)
 

@@ -97,7 +97,6 @@ class TwoSecrets(PufferfishNoiser):
 
 OPTIONS = [
     {"prior": "gaussian", "delta": 1e-3, "strategy": "distribution_aware"},
-    {"noise": "cauchy", "strategy": "wasserstein", "public": 0},
     {"delta": 1e-3, "noise": "gaussian", "public": 0},
     {"adversaries": "confidence", "public": 0},
 ]

@@ -75,7 +75,7 @@ def test_a_convolution_holds_the_density_and_both_derivatives(a, k):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("a", "k"), [(1e-9, 1.2), (0.02, 7.5), (1.0, 60.0), (30.0, 7.5)])
+@pytest.mark.parametrize(("a", "k"), [(1e-9, 1.2), (0.02, 7.5), (1.0, 60.0)])
 def test_a_density_of_any_exponent_is_the_convolution(a, k):
     top = mp.gamma(mp.mpf(k) / 2) / mp.gamma((mp.mpf(k) - 1) / 2) / mp.sqrt(mp.pi) / a
 

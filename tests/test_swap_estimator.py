@@ -68,7 +68,7 @@ def released_often(table, params, times):
 def test_holders_of_rows_of_a_secret_have_a_secret_as_often_as_mean_flows_say(matching):
     """The reader has the list with the secrets; three secrets tell transposed flows apart."""
     secrets = ("cold", "flu", "none")
-    table, times = people(300, 0, secrets, (0.1, 0.3, 0.6)), 120
+    table, times = people(300, 0, secrets, (0.1, 0.3, 0.6)), 60
     counts = np.zeros((3, 3))
     params = {"matching": matching, "secret_pairs": PAIRS}
     fitted, releases = released_often(table, params, times)

@@ -412,11 +412,12 @@ def test_where_the_mean_is_infinite_medians_are_compared():
 @pytest.mark.filterwarnings("ignore:.*need no noise:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* occur once:UserWarning")
 def test_the_naive_call_on_adult_is_no_success(table):
-    X = table("adult", keep_default_na=False).drop(columns="fnlwgt")
+    X = table("adult", keep_default_na=False, nrows=8_000).drop(columns="fnlwgt")
     with pytest.warns(UtilityWarning, match="change more than a constant") as caught:
         noiser = PufferfishNoiser(sensitive="race").fit(X)
     assert sum(each.category is UtilityWarning for each in caught) == 1
-    assert any("prior=HistGradientBoostingClassifier()" in str(each.message) for each in caught)
+    # how large depends on how many rows there are
+    assert any("prior=HistGradientBoostingClassifier(" in str(each.message) for each in caught)
     utility = noiser.utility_
     worse = (utility["change"] > utility["constant"]).sum()
     assert worse > len(utility) / 2
