@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral, Number
+from numbers import Number
 from typing import Any, Self
 
 from sklearn_puffer._base import check_count, check_positive
@@ -170,7 +170,6 @@ def _short(numbers: Mapping[Axis, float]) -> str:
     return "{" + ", ".join(f"{axis!r}: {number:.6g}" for axis, number in numbers.items()) + "}"
 
 
-MOST_AT_ONCE = 2**63  # in one spend
 _SHOWN = 10  # entries on a page
 
 
@@ -362,7 +361,7 @@ class Ledger(Account[State]):
         on the disk, and for a disk that does not confirm it, which the message says: then the
         spend may be on record, and be more than was released, never less.
         """
-        amounts, count = _numbers(scales), _check_releases(releases)
+        amounts, count = _numbers(scales), check_count(releases, "releases")
 
         def record(sheet: Sheet) -> Left:
             state = self._state(sheet)
@@ -397,7 +396,7 @@ class Ledger(Account[State]):
         bool
             Nothing is spent.
         """
-        amounts, count = _numbers(scales), _check_releases(releases)
+        amounts, count = _numbers(scales), check_count(releases, "releases")
         state = self._held()
         return state.allows(state.entry(amounts, count, dataset, ""))
 
@@ -584,16 +583,6 @@ def _numbers(scales: Any) -> dict[Axis, float] | None:
         raise TypeError(
             f"scales must be a dict of columns to numbers, or None, got {quoted(scales)}."
         ) from fault
-
-
-def _check_releases(releases: Any) -> int:
-    """Return ``releases`` as an integer below 2**63."""
-    if isinstance(releases, Integral) and abs(int(releases)) >= MOST_AT_ONCE:
-        raise ValueError(
-            "releases must lie between 1 and 2**63, got an integer of "
-            f"{int(releases).bit_length()} bits; spend what is going to be released."
-        )
-    return check_count(releases, "releases")
 
 
 def _check_datasets(names: Sequence[str]) -> tuple[str, ...]:

@@ -16,7 +16,6 @@ import numpy as np
 
 from sklearn_puffer._base import (
     check_choice,
-    check_count,
     check_positive,
     check_verbose,
     listening,
@@ -25,7 +24,7 @@ from sklearn_puffer._base import (
 from sklearn_puffer._certificates import Axis, OverspentError
 from sklearn_puffer._documents import Page, Section
 from sklearn_puffer._engines import is_lazy, row_ids
-from sklearn_puffer._ledgers.ledger import MOST_AT_ONCE, Entry, Ledger
+from sklearn_puffer._ledgers.ledger import Entry, Ledger
 from sklearn_puffer._ledgers.persons import (
     CHANGES,
     About,
@@ -452,7 +451,8 @@ class PersonLedger(Account[About]):
         free: the same rows get the same noise, which is on record.
         """
         check_choice(exhausted, "exhausted", ["raise", "withhold"])
-        _check_call(dataset, release, note)
+        if not isinstance(note, str):
+            raise TypeError(f"note must be a string, got {quoted(note)}.")
         _refuse_lazy(X)
         if row_id is None:
             raise ValueError("row_id is None, and persons are known by it; name the column of ids.")
@@ -548,17 +548,6 @@ def _refuse_lazy(X: Any) -> None:
             f"X is a lazy table ({type(X).__name__}), and who is in it is not known before it is "
             f"computed; pass {way_to_table(X, 'X')}, or its parts one after the other."
         )
-
-
-def _check_call(dataset: Any, release: Any, note: Any) -> None:
-    """Refuse what the database cannot hold; the noiser checks the rest."""
-    for name, value in (("dataset", dataset), ("note", note)):
-        if not isinstance(value, str):
-            raise TypeError(f"{name} must be a string, got {quoted(value)}.")
-        if any("\ud800" <= each <= "\udfff" for each in value):
-            raise ValueError(f"{name} must be Unicode, got {quoted(value)}; leave out surrogates.")
-    if check_count(release, "release", minimum=0) >= MOST_AT_ONCE:
-        raise ValueError("release must lie between 0 and 2**63; number releases from 0 on.")
 
 
 def _check_kind(about: About, kind: str, what: str) -> None:

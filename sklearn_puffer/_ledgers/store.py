@@ -70,13 +70,8 @@ _PAGE, _MARK, _DIGEST = 4096, 8, 16  # bytes
 _SAFELY = ("synchronous=EXTRA", "fullfsync=1", "trusted_schema=0", "cell_size_check=1")
 _PAUSE = 0.005  # seconds
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-_SYSTEM = {
-    sqlite3.SQLITE_CANTOPEN: errno.EACCES,
-    sqlite3.SQLITE_READONLY: errno.EROFS,
-    sqlite3.SQLITE_PERM: errno.EACCES,
-    sqlite3.SQLITE_FULL: errno.ENOSPC,
-    sqlite3.SQLITE_IOERR: errno.EIO,
-}
+_SYSTEM = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}
+_SYSTEM |= {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 # errors after the commit, when the journal is deleted
 _UNSURE = {sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_DELETE}
 _NOTHING = "the ledger cannot be read or written, and nothing was spent"
@@ -325,11 +320,6 @@ class Account(ABC, Generic[Held]):
     def _create(self, fill: Callable[[Sheet], None]) -> None:
         """Write a new file, readable by its owner alone."""
         check_free(self.path, way=f"open a ledger with {self._kind}.open")
-        for suffix in ("-journal", "-wal"):
-            journal = self.path.with_name(f"{self.path.name}{suffix}")
-            check_free(
-                journal, way="remove the journal of another database, or choose another name"
-            )
         write_new(self.path, _database(fill), private=True)
 
     def _read(self, work: Callable[[Sheet], Answer]) -> Answer:
@@ -447,9 +437,8 @@ class Account(ABC, Generic[Held]):
             if code & 0xFF in _BUSY:
                 raise _BusyError from fault
             if code & 0xFF in _SYSTEM and code != sqlite3.SQLITE_IOERR_SHORT_READ:
-                error = OSError(_SYSTEM[code & 0xFF], str(fault))
                 said = _PERHAPS if code in _UNSURE else _NOTHING
-                raise told(error, self.path, said) from fault
+                raise told(OSError(errno.EIO, str(fault)), self.path, said) from fault
             raise self._damaged(str(fault)) from fault
 
 

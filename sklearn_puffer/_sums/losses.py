@@ -31,7 +31,7 @@ from typing import cast
 import numpy as np
 
 from sklearn_puffer._base import BoolArray, FloatArray, IntArray, check_positive
-from sklearn_puffer._numerics import LARGEST, ULP, UNIT, smallest_for_all, smallest_within
+from sklearn_puffer._numerics import LARGEST, ULP, UNIT, smallest_for_all
 from sklearn_puffer._sums.convolution import Numbers, largest_log_ratios, lattice_masses, sum_of
 from sklearn_puffer._sums.reports import step_of
 from sklearn_puffer._sums.users import (
@@ -54,7 +54,7 @@ MAX_STEPS = 2**23
 """Largest range of the values of one user, in steps."""
 
 _SCALE_ERROR = 4.0 * UNIT  # of step/theta, of its product with this, and of 1/s
-_SLIGHTLY = 2e-11  # less noise by so much, relatively
+_SLIGHTLY = 4e-12  # less noise by so much, relatively
 _STEEPEST = 1e9  # step/theta beyond which only the worst case over all other users is known
 SHORT_SUM, LONG_SUM = 4000, 2**17
 """Most steps of the sum of other users. A short sum, which serves many pairs, is tried first."""
@@ -224,18 +224,19 @@ class PairLosses:
     def _upper(self, k: int, theta: float, budget: float) -> FloatArray:
         """Return upper ends, with more and more of the other users until they are in the budget.
 
-        First with none, then with a short sum, then with a long one. It ends early where slightly
-        less noise would exceed the budget whoever the others are.
+        First with none, then with a short sum, then with a long one; with none where slightly less
+        noise would exceed the budget whoever the others are.
         """
         worst = ends = self.worst_case(k, theta)[1]
         if self.pairs[k].shift is not None or not worst.any():
+            return worst
+        if least_loss(self.pairs[k], theta * (1.0 - _SLIGHTLY)).max() > budget >= 0.0:
             return worst
         for steps in (SHORT_SUM, LONG_SUM):
             if ends.max() <= budget:
                 break
             ends = np.minimum(ends, self._end_of_interval(k, theta, worst, 1.0, steps))
-            least = least_loss(self.pairs[k], theta * (1.0 - _SLIGHTLY)).max()
-            if self._counts_all(k, steps) or least > budget >= 0.0:
+            if self._counts_all(k, steps):
                 break
         return ends
 
@@ -379,17 +380,17 @@ def _check_pairs(pairs: Sequence[UserPair], users: Sequence[User]) -> list[UserP
     return checked
 
 
-def least_loss(pair: UserPair, theta: float, n_tilts: int = 257) -> FloatArray:
+def least_loss(pair: UserPair, theta: float) -> FloatArray:
     """Return lower bounds on the losses of a pair, both directions, for any other users.
 
-    They are the largest differences of log E[e^(t x)] over ``n_tilts`` values of t from -1/theta to
-    1/theta, fewer for very many atoms. Two values are the loss far out. Without noise they are 0.
+    They are the largest differences of log E[e^(t x)] over 257 values of t from -1/theta to
+    1/theta, fewer for very many atoms. Without noise they are 0.
     """
     if theta == 0.0:
         return np.zeros(2)
     n_atoms = max(len(with_mass(prior)) for prior in prior_pair(pair))
     with np.errstate(over="ignore"):
-        tilts = np.linspace(-1.0, 1.0, max(2, min(n_tilts, _MOST_TERMS // n_atoms))) / theta
+        tilts = np.linspace(-1.0, 1.0, max(2, min(257, _MOST_TERMS // n_atoms))) / theta
     least_p, most_p = _log_means(pair.p, tilts)
     least_q, most_q = _log_means(pair.q, tilts)
     ends = np.array([(least_p - most_q).max(), (least_q - most_p).max()])
@@ -448,7 +449,7 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
     Notes
     -----
     *Formal guarantees.* Given independent users, at the returned scale the proven upper end of
-    every pair's loss is within epsilon. It is the smallest such scale up to about 1e-12 of it and
+    every pair's loss is within epsilon. It is the smallest such scale up to about 1e-11 of it and
     the width of the proven intervals. That is larger where the sum of the other users has more than
     2^17 steps: then not all of them are counted on.
 
@@ -476,7 +477,6 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
         lambda k, scale: losses.upper(k, scale, budget),
         [reach_of(pair) / budget for pair in losses.pairs],
         budget,
-        _least_scale(losses.pairs, budget),
     )
 
 
@@ -484,18 +484,17 @@ def smallest_scale(
     bound: Callable[[int, float], float],
     guesses: Sequence[float],
     budget: float,
-    least: float = 0.0,
 ) -> Calibration:
-    """Return the smallest scale, from ``least`` on, that keeps the bounds of all pairs in budget.
+    """Return the smallest scale that keeps the bounds of all pairs in budget.
 
     ``bound(k, scale)`` bounds the loss of pair k, and ``guesses`` has about the scale of each pair.
     """
-    ends = [bound(k, least) for k in range(len(guesses))]
+    ends = [bound(k, 0.0) for k in range(len(guesses))]
     order = np.lexsort((-np.array(guesses), -np.array(ends))).tolist()
     above = [k for k in order if ends[k] > budget]  # the pair likely to need most comes first
     if not above:
-        return Calibration(least, order[0], ends[order[0]])
-    start = least or max(guesses) * (1.0 + 2.0**-46)  # enough where the guess is the root
+        return Calibration(0.0, order[0], ends[order[0]])
+    start = max(guesses) * (1.0 + 2.0**-46)  # enough where the guess is the root
     scale = smallest_for_all(bound, above, budget, start, _TOLERANCE)
     if scale == inf:
         raise ValueError(
@@ -505,17 +504,6 @@ def smallest_scale(
     ends = [bound(k, scale) for k in range(len(guesses))]
     # every pair was within the budget at this scale or a smaller one, and losses fall with noise
     return Calibration(scale, int(np.argmax(ends)), min(max(ends), budget))
-
-
-def _least_scale(pairs: Sequence[UserPair], budget: float) -> float:
-    """Return a lower bound on the scale: slightly less than the losses far out need."""
-
-    def far(scale: float) -> float:
-        return max(float(least_loss(pair, scale, 2).max()) for pair in pairs)
-
-    guess = max(map(reach_of, pairs)) / budget or 1.0
-    scale = smallest_within(far, budget, guess, _TOLERANCE)
-    return scale * (1.0 - 4.0 * _TOLERANCE) if 1e-280 < scale < inf else 0.0
 
 
 def worst_case_scale(
