@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import pickle
 import warnings
@@ -291,7 +290,6 @@ def test_extreme_scales_and_budgets_give_ordered_numbers(scale, theta, noise, no
     told = release.against(further)
     assert told.lower <= told.loss
     assert not math.isnan(told.loss)
-    json.loads(told.to_json())
 
 
 def test_masses_that_floats_cannot_hold_have_a_loss():
@@ -443,7 +441,7 @@ def test_a_grid_that_is_too_large_leaves_a_theorem():
 # --------------------------------------------------------------------------------- how it is told
 
 
-def test_it_is_told_in_sentences_and_as_json():
+def test_it_is_told_in_sentences():
     fitted, further = random_distributions(np.random.default_rng(1))
     told = release_of(fitted, theta=[100.0]).against(further)
     assert told.holds
@@ -451,15 +449,8 @@ def test_it_is_told_in_sentences_and_as_json():
     assert "one prior" in str(told)
     assert list(told.table["secret"]) == ["a", "b"]
     assert told.table["upper"].max() == told.loss
-    far = release_of(fitted, theta=[100.0]).against(
-        {"a": Discrete([0], [1.0]), "b": Discrete([3], [1.0])}
-    )
-    read = json.loads(far.to_json())
-    assert read == far.to_dict()
-    assert read["holds"]
     apart = {"a": Discrete([0], [1.0]), "b": Discrete([3], [1.0])}
-    infinite = release_of(fitted, theta=[0.0]).against(apart)
-    assert json.loads(infinite.to_json())["loss"] == "infinity"
+    assert release_of(fitted, theta=[0.0]).against(apart).loss == math.inf
     broken = release_of(fitted, theta=[0.5]).against(
         {"a": Discrete([0], [1.0]), "b": Discrete([3], [1.0])}
     )

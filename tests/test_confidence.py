@@ -435,10 +435,6 @@ def test_a_secret_without_rows_may_have_any_distribution():
     assert losses.losses(0.0).max() == np.inf
     both = SetLosses([(pair[0], pair[0])], Laplace(), PURE)
     assert both.losses(0.5).max() == pytest.approx(4.0)
-    assert both.decided(both.guess).all()
-    many = set_around_counts([[0, 1, 2]], [900] * 3, 0.01)
-    known = SetLosses([(many, many)], Laplace(), PURE)
-    assert not known.decided(known.guess).any()
 
 
 @pytest.mark.parametrize("factor", [1e-12, 1e-3, 1.0, 1e12])

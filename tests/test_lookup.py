@@ -15,7 +15,6 @@ from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._codes import distinct
 from sklearn_puffer._codes.columns import Column
 from sklearn_puffer._codes.lookup import Edges, Lookup
-from sklearn_puffer._noiser import release
 from sklearn_puffer._tables import Values
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", ">i4", ">u8"]
@@ -227,7 +226,6 @@ OPTIONS = {
 
 def slowly(monkeypatch):
     """Without what is quicker than a search and a look-up."""
-    monkeypatch.setattr(release, "_stride", lambda table: None)
     for kind, flag in ((Lookup, "gapless"), (Edges, "quick")):
         own = kind.of_own
         monkeypatch.setattr(kind, "of_own", lambda self, own=own, flag=flag: off(own(self), flag))

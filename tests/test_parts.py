@@ -65,12 +65,6 @@ def test_of_each_pair_the_worst_part_counts_as_often_as_there_are_rows(seed, n_r
     assert WorstPart([*bounds, Impossible("no way", 1)], owners, 6).reason == "no way"
 
 
-def test_losses_of_sets_against_themselves_belong_to_no_pair():
-    table = np.array([[1.0, 2.0], [3.0, 4.0], [9.0, 9.0]])
-    worst = WorstPart([Fixed(table)], [np.array([1, 0])], 2)
-    assert_allclose(worst.losses(1.0), [[3.0, 4.0], [1.0, 2.0]])
-
-
 def test_groups_that_are_pure_together_need_no_delta():
     pure = [WorstPart([Fixed(np.array([[0.3, 0.6]]), 2.0)], [np.array([0])], 1) for _ in range(2)]
     shared = [WorstPart([Fixed(np.array([[0.1, 0.2]]), 3.0)], [np.array([0])], 1) for _ in range(2)]

@@ -646,7 +646,7 @@ SETS = [
 SETS += [("laplace", {"alpha": 2.0}), ("gaussian", {"alpha": 8.0}), ("cauchy", {"alpha": 2.0})]
 
 
-@pytest.mark.filterwarnings("ignore:secret.* have so few rows:UserWarning")
+@pytest.mark.filterwarnings("ignore:the rarest secret has:UserWarning")
 @pytest.mark.filterwarnings("ignore:the loss over the confidence set is not computable:UserWarning")
 @pytest.mark.parametrize(("noise", "promise"), SETS)
 @pytest.mark.parametrize("public", [pytest.param("b", marks=pytest.mark.slow), ["a", "b"]])

@@ -161,12 +161,11 @@ def test_the_error_is_shared_by_all_sensitive_columns():
     assert two.theta_["x"] > one.theta_["x"]
 
 
-def test_a_secret_with_few_rows_is_named():
+def test_a_secret_with_few_rows_is_warned_of():
     X = pd.concat([rows(2_000), pd.DataFrame({"secret": ["rare"] * 2, "x": [0, 3]})])
     noiser = PufferfishNoiser(sensitive="secret", public="x", adversaries="confidence")
-    with pytest.warns(UserWarning, match=r"secret\(s\) 'rare' have so few rows"):
+    with pytest.warns(UserWarning, match=r"the rarest secret has 2 row\(s\)"):
         noiser.fit(X[["secret", "x"]])
-    assert noiser.certificate_.over_set.decided == ("rare",)
 
 
 def test_a_grid_too_large_for_the_sets_gets_the_noise_of_sensitivity():

@@ -171,7 +171,7 @@ SENTENCES = {
     "seed": lambda: say.seed_sentence(2**64),
     "moved": lambda: say.moved_sentence({LONG + str(k): LARGE for k in range(9)}),
     "theorem": lambda: remarks.theorem_sentence(counted=False),
-    "rare secrets": lambda: remarks.decided_sentence([LONG] * 9, 0.95),
+    "rare secrets": lambda: remarks.few_rows_sentence(0.95, LARGE),
     "no set": lambda: remarks.no_set_sentence(
         "the prior is that of a classifier which was fitted elsewhere"
     ),

@@ -553,7 +553,7 @@ loan by at most a factor of e^0.5 = 1.649.
 
     def _by(self) -> str:
         """Return the words that a theorem replaces the exact loss, if one does."""
-        replaced = self.strategy == "exact" and any(p.source == "theorem" for p in self.pairs)
+        replaced = self.strategy == "exact" and "theorem" in {pair.source for pair in self.pairs}
         return " by a theorem (less noise may do)" if self.holds and replaced else ""
 
     def _beyond(self) -> str:

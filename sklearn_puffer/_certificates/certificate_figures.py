@@ -105,7 +105,7 @@ class SetLoss:
     share : float
         The part of theta that the fitted prior alone needs; the rest is for sampling error.
     decided : tuple
-        Secrets with so few rows that the set decides everything about them.
+        Empty: earlier versions named secrets with few rows.
     """
 
     level: float
@@ -113,7 +113,7 @@ class SetLoss:
     exact: bool
     estimate: bool
     share: float
-    decided: tuple[Any, ...]
+    decided: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)

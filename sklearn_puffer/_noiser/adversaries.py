@@ -121,7 +121,6 @@ class _ClassifierRows:
         self.weights = np.ones(rows.n_rows, np.int64) if rows.weights is None else rows.weights
         self.features = Features.of({name: rows.values(name) for name in read.public})
         self.observed = {secret.name: self._observed(secret) for secret in read.secrets}
-        self._boosted: dict[Name, Quality | None] = {}
 
     def _observed(self, secret: Secret) -> Observed:
         codes = secret.codes(self.read.rows.n_rows)
@@ -137,11 +136,10 @@ class _ClassifierRows:
             table[:, 2 * k + 1] = 0 if gone is None else gone
         return numbered(table, np.lexsort(table.T[::-1]))
 
-    def boosted(self, name: Name) -> Quality | None:
-        """Return the quality of scikit-learn's boosted default, cross-fitted; None of many rows."""
-        if name not in self._boosted:
-            self._boosted[name] = self._fit_boosted(self.observed[name])
-        return self._boosted[name]
+    @cached_property
+    def boosted(self) -> dict[Name, Quality | None]:
+        """The quality of scikit-learn's boosted default, cross-fitted; None of many rows."""
+        return {name: self._fit_boosted(observed) for name, observed in self.observed.items()}
 
     def _fit_boosted(self, observed: Observed) -> Quality | None:
         if int(self.weights.sum()) > _MOST_COMPARED:
@@ -221,7 +219,7 @@ def _facts(
     n_cells = int(cells.max()) + 1
     weights = observed.merged.weights
     quality = quality_of(predictions.probabilities, predictions.merged)
-    boosted = rows.boosted(name)
+    boosted = rows.boosted[name]
     counting = counted_losses(observed, cells)
     return ModelFacts(
         argument=argument,
@@ -253,16 +251,11 @@ def _weak(
     ``counting`` is None where the counted distribution is an adversary anyway. An overconfident
     model may have a large log loss and still know more than others.
     """
-    constant = quality.constant_losses
-    if is_better(constant, quality.losses, weights):
-        by_counts = counting is not None and is_better(counting, constant, weights)
-        if not by_counts and (boosted is None or boosted.auc <= quality.auc):
-            return "overconfident" if quality.tells_apart else "constant"
-    counts = counting is not None and is_better(counting, quality.losses, weights)
     if boosted is not None and boosted.knows_more(quality, weights):
-        also = counting is not None and is_better(counting, boosted.losses, weights)
-        return "counting" if also else "boosting"
-    if counts:
+        return "boosting"
+    if is_better(quality.constant_losses, quality.losses, weights):
+        return "overconfident" if quality.tells_apart else "constant"
+    if counting is not None and is_better(counting, quality.losses, weights):
         return "counting"
     return "" if quality.knows_something(weights) else "constant"
 

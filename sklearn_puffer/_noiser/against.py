@@ -6,12 +6,10 @@ around the counted priors is ``certificate_.over_set``.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from math import prod
 from operator import attrgetter
 from typing import Any, Literal
@@ -19,9 +17,8 @@ from typing import Any, Literal
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, is_listening, listening, task
-from sklearn_puffer._certificates import SetLoss
+from sklearn_puffer._certificates import PairLoss, SetLoss
 from sklearn_puffer._codes import Column, Pair
-from sklearn_puffer._documents import jsonable, plain_record
 from sklearn_puffer._noiser.priors import (
     Adversary,
     Distributions,
@@ -32,7 +29,7 @@ from sklearn_puffer._noiser.priors import (
     make_groups,
     parts_of,
 )
-from sklearn_puffer._noiser.problem import Bounds, Mixings, Problem, WorstPart, noise_of
+from sklearn_puffer._noiser.problem import Bounds, Mixings, Problem, noise_of
 from sklearn_puffer._noiser.scales import Calibrated, Solution, exact_over_sets, rounded
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.side_information import known_among, with_known
@@ -50,33 +47,6 @@ Interval = tuple[FloatArray, FloatArray, Array]
 
 
 @dataclass(frozen=True)
-class LossUnder:
-    """The privacy loss of one secret against another under the further prior, in this direction.
-
-    With side information (``known=``) it is the worst over adversaries without any, and with any
-    value of it.
-
-    Attributes
-    ----------
-    sensitive : str or int
-        The sensitive column.
-    secret, against
-        The two secrets: the loss is that of p(y | secret) against p(y | against).
-    lower, upper : float
-        Ends of the interval that holds the exact loss, in the unit of the notion.
-    source : {"recomputed", "theorem"}
-        Whether ``upper`` is the exact loss, recomputed, or a bound in its place.
-    """
-
-    sensitive: Name
-    secret: Any
-    against: Any
-    lower: float
-    upper: float
-    source: Literal["recomputed", "theorem"]
-
-
-@dataclass(frozen=True)
 class Against:
     """What is guaranteed against adversaries who hold one further prior, and no others.
 
@@ -91,8 +61,9 @@ class Against:
         notion's budget, the error of the sampler included.
     lower : float
         Lower end of that loss.
-    pairs : tuple of LossUnder
-        Both directions of every secret pair.
+    pairs : tuple of PairLoss
+        Both directions of every secret pair; with side information (``known=``) the worst over
+        adversaries without any, and with any value of it.
     groups : RowGroups or None
         Which rows count together, as in the certificate.
 
@@ -105,7 +76,7 @@ class Against:
     notion: Notion
     loss: float
     lower: float
-    pairs: tuple[LossUnder, ...]
+    pairs: tuple[PairLoss, ...]
     groups: RowGroups | None = None
 
     @property
@@ -116,7 +87,7 @@ class Against:
     @property
     def table(self) -> Any:
         """The pairs as a DataFrame, a row for each ordered pair of secrets."""
-        names = list(LossUnder.__dataclass_fields__)
+        names = ["sensitive", "secret", "against", "lower", "upper", "source"]
         return records_frame([*map(attrgetter(*names), self.pairs)], names)
 
     def promise(self) -> str:
@@ -124,29 +95,14 @@ class Against:
         seen = "a released row" if self.groups is None else self.groups.seen()
         who = f"Whoever holds exactly this prior, and sees {seen},"
         budget = self.notion.budget_name()
-        if self.loss == 0.0 and not self._in_delta:
+        if self.loss == 0.0 and not self.notion.is_chance:
             return f"{who} learns nothing about the secrets: within the budget {budget}."
-        if not math.isfinite(self.loss) or (self._in_delta and self.loss >= 1.0):
+        if not math.isfinite(self.loss) or (self.notion.is_chance and self.loss >= 1.0):
             return f"NOTHING IS PROMISED to whoever holds this prior: no loss below the {budget}."
         bound = self.notion.allowing(self.loss).promise()
         if self.holds:
             return f"{who} can {bound}: within the budget {budget}."
         return f"{who} can {bound}: that is MORE THAN the budget {budget}."
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as plain Python values, for JSON; an infinite number is "infinity"."""
-        return {
-            "promise": self.promise(),
-            "holds": self.holds,
-            **self.notion.to_dict(),
-            "loss": jsonable(self.loss),
-            "lower": jsonable(self.lower),
-            "pairs": [plain_record(vars(pair)) for pair in self.pairs],
-        }
-
-    def to_json(self, indent: int | None = 2) -> str:
-        """Return it as JSON."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
 
     def __str__(self) -> str:
         verdict = "holds" if self.holds else "DOES NOT HOLD"
@@ -159,10 +115,6 @@ class Against:
         if any(pair.source == "theorem" for pair in self.pairs):
             lines.append("The exact loss is out of reach here; a proven bound stands in its place.")
         return "\n".join(lines)
-
-    @property
-    def _in_delta(self) -> bool:
-        return self.notion.is_chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,15 +186,11 @@ class FittedNoise:
         lower, upper = (ends.reshape(len(further), -1, 2).max(axis=0) for ends in (lower, upper))
         lower = np.minimum(lower, upper)
         recomputed = np.asarray(recomputed.reshape(len(further), -1).all(axis=0))
-        ways = both_ways(secret_pairs[: len(lower)], recomputed, lower, upper)
         return Against(
             notion=self.problem.notion,
             loss=float(upper.max()),
             lower=float(lower.max()),
-            pairs=tuple(
-                LossUnder(pair.sensitive, *secrets, low, high, source)
-                for pair, secrets, (low, high), source in ways
-            ),
+            pairs=pair_losses(secret_pairs[: len(lower)], recomputed, upper, lower, upper),
             groups=self.problem.row_groups,
         )
 
@@ -326,18 +274,24 @@ class FittedNoise:
         return np.maximum(lower, 0.0), upper, recomputed
 
 
-def both_ways(
-    secret_pairs: Sequence[SecretPair], recomputed: Array, *ends: FloatArray
-) -> list[tuple[SecretPair, tuple[Any, Any], Any, Literal["recomputed", "theorem"]]]:
-    """Return both directions of each pair: its secrets, the ends of the loss, and their origin."""
-    ways: list[Any] = []
+def pair_losses(
+    secret_pairs: Sequence[SecretPair],
+    recomputed: Array,
+    bound: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+) -> tuple[PairLoss, ...]:
+    """Return the losses of each pair, forward and backward."""
+    losses: list[PairLoss] = []
     # arrays are converted as a whole: number by number takes longer than all the rest
-    numbers = np.stack(ends, axis=2).tolist()
-    for pair, (there, back), known in zip(secret_pairs, numbers, recomputed.tolist(), strict=True):
-        source = "recomputed" if known else "theorem"
-        ways.append((pair, (pair.secret, pair.against), there, source))
-        ways.append((pair, (pair.against, pair.secret), back, source))
-    return ways
+    numbers = np.stack([bound, lower, upper], axis=2).tolist()
+    for pair, ends, known in zip(secret_pairs, numbers, recomputed.tolist(), strict=True):
+        source: Literal["recomputed", "theorem"] = "recomputed" if known else "theorem"
+        adversary, of, secret, against = pair
+        ways = (secret, against, ends[0]), (against, secret, ends[1])
+        for one, other, (most, low, high) in ways:
+            losses.append(PairLoss(of, one, other, adversary, most, low, high, source))
+    return tuple(losses)
 
 
 def _check_known(column: Column, values: FloatArray, label: Any) -> None:
@@ -454,21 +408,7 @@ class DeferredLoss:
             exact=exact_over_sets(problem, bounds),
             estimate=False,
             share=self.share,
-            decided=self._decided(problem.sets, bounds),
         )
-
-    def _decided(self, groups: Sequence[Group], bounds: Sequence[WorstPart]) -> tuple[Any, ...]:
-        """Return the secrets with so few rows that their sets hold all priors."""
-        secret_pairs = [pair for _, _, *pair in self.sets.secret_pairs]
-        labels: dict[Any, None] = {}
-        for group, bound in zip(groups, bounds, strict=True):
-            for part, losses in zip(group, bound.bounds, strict=True):
-                secrets = [label for k in part.owners for label in secret_pairs[k]]
-                label_of = dict(zip(map(id, chain.from_iterable(part.pairs)), secrets, strict=True))
-                decided = losses.decided(losses.guess)[len(part.pairs) :]
-                each = zip(part.priors, decided.tolist(), strict=True)
-                labels |= {label_of[id(around)]: None for around, is_decided in each if is_decided}
-        return tuple(labels)
 
 
 def loss_over(

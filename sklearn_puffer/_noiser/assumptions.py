@@ -297,9 +297,7 @@ def _about_kernels(columns: Sequence[ColumnNoise], noise: str) -> str:
     if not names or noise not in _PRECISIONS:
         return ""
     return (
-        f" For {_all(names)}, without an order, log(1 + (1 - rho) / (rho q)) is summed instead; q "
-        "is the smallest share of a value among those drawn anew. So many times theta may be too "
-        "little there: releases=k or a ledger finds what is needed."
+        f" {_all(names)}, without an order, may need more: releases=k or a ledger finds how much."
     )
 
 

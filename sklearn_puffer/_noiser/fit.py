@@ -24,7 +24,6 @@ from sklearn_puffer._certificates import (
     Made,
     Method,
     OtherPriors,
-    PairLoss,
     Proof,
     Refused,
     Rule,
@@ -41,8 +40,8 @@ from sklearn_puffer._noiser.against import (
     CountedSets,
     DeferredLoss,
     FittedNoise,
-    both_ways,
     loss_over,
+    pair_losses,
     too_large,
 )
 from sklearn_puffer._noiser.artifact import NoiseOfColumns
@@ -72,6 +71,7 @@ from sklearn_puffer.noise import Noise
 MOST_JOINT_POINTS = 1 << 23
 """Largest number of joint rows, over all secret pairs, that a coupling is built for."""
 _REMEDY = 'strategy="exact" keeps the guarantee, or says why no noise does.'
+_FEW_ROWS = 5  # of a secret, of which a confidence set says next to nothing
 _MOST_CELLS = 1 << 14  # of a pair of columns, if the loss is attained at a vertex of the grid
 _MOST_ALONE = 1 << 9  # of a single column otherwise
 _MOST_PAIRS = 64  # of secrets, if the loss of each is computed on its own
@@ -153,7 +153,8 @@ class Learnt:
         fallen_back = problem.strategy is not knowledge.strategy
         by_groups = not isinstance(knowledge.dependence, str)
         fitted, models = self.fitted_noise(), self.priors.facts
-        loss = float(self.calibrated.upper.max())
+        found = self.calibrated
+        loss = float(found.upper.max())
         sound = loss <= problem.notion.budget or problem.strategy is exact
         return Certificate(
             Guaranteed(
@@ -164,7 +165,9 @@ class Learnt:
             ),
             Proof(
                 loss,
-                self._both_ways(),
+                pair_losses(
+                    problem.secret_pairs, found.recomputed, found.bound, found.lower, found.upper
+                ),
                 _rule(problem, self.calibrated),
                 None if sound else _REMEDY,
             ),
@@ -230,22 +233,10 @@ class Learnt:
             *self._wide_remarks(),
             *about_quiet(self.read, self._column_noise, briefly),
         ]
-        over_set = self.over_set if isinstance(self.over_set, SetLoss) else None
-        if self.settings.knowledge.confidence is not None and over_set and over_set.decided:
-            said.append(say.decided_sentence(over_set.decided, over_set.level))
+        confidence, fewest = self.settings.knowledge.confidence, self.read.fewest_rows
+        if confidence is not None and self.no_sets is None and fewest < _FEW_ROWS:
+            said.append(say.few_rows_sentence(confidence.level, fewest))
         return said
-
-    def _both_ways(self) -> tuple[PairLoss, ...]:
-        """Return the losses of each pair, forward and backward."""
-        found = self.calibrated
-        ways = both_ways(
-            self.problem.secret_pairs, found.recomputed, found.bound, found.lower, found.upper
-        )
-        losses = [
-            PairLoss(pair.sensitive, *secrets, pair.adversary, bound, low, high, source)
-            for pair, secrets, (bound, low, high), source in ways
-        ]
-        return tuple(losses)
 
     @cached_property
     def _column_noise(self) -> tuple[ColumnNoise, ...]:

@@ -315,7 +315,7 @@ class Bounds:
             notion = notion.shared(len(problem.sets))
         return [
             WorstPart(
-                [_over_sets(part, template(problem, part), notion) for part in group],
+                [SetLosses(part.pairs, template(problem, part), notion) for part in group],
                 [part.owners for part in group],
                 problem.n_pairs,
             )
@@ -358,11 +358,6 @@ class Bounds:
                 len(part.pairs),
             )
         return bound
-
-
-def _over_sets(part: Part, noise: Noise, notion: Notion) -> SetLosses:
-    """Return the worst losses over the pairs of sets, and then of every set against itself."""
-    return SetLosses([*part.pairs, *((each, each) for each in part.priors)], noise, notion)
 
 
 @dataclass(frozen=True, eq=False)
@@ -436,8 +431,7 @@ class WorstPart:
         """Return the loss of each pair's worst part, shape (n_pairs, 2)."""
         worst = np.zeros((self.n_pairs, 2))
         for bound, owners in zip(self.bounds, self.owners, strict=True):
-            # losses of a set against itself come last, and belong to no pair
-            np.maximum.at(worst, owners, bound.losses(factor)[: len(owners)])
+            np.maximum.at(worst, owners, bound.losses(factor))
         return self.n_rows * worst
 
 

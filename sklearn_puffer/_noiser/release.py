@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -320,9 +320,9 @@ class _Worker:
         if self.sampler is None and not free:
             self.table = bare_values(atoms, output.dtype)
         elif not free:
-            cached = _grid_indices(release)
-            self.table, self.stride = cached.indices, cached.stride
-            self.reach, self.as_read = cached.reach, cached.as_read
+            self.table = _indices_of(release)
+            self.reach = int(np.abs(self.table).max(initial=0))
+            self.as_read = np.array_equal(self.table, atoms)
 
     def indices(self, rows: slice) -> IntArray:
         """Return the values of ``rows`` as grid indices, codes, or the bits of their numbers.
@@ -378,15 +378,9 @@ class _Worker:
         if self.release.column.free:
             indices[:] = to_indices(self._numbers(rows), self.release.grid)
             return
-        if self.stride is None:
-            codes = self.codes[: len(indices)]
-            self.reader.codes(rows, codes)
-            np.take(self.table, codes, out=indices, mode="clip")
-            return
-        self.reader.codes(rows, indices)
-        if self.stride != 1:
-            indices *= self.stride
-        indices += self.table[0]
+        codes = self.codes[: len(indices)]
+        self.reader.codes(rows, codes)
+        np.take(self.table, codes, out=indices, mode="clip")
 
     def _numbers(self, rows: slice) -> Array:
         block = self.reader.data(rows)
@@ -399,50 +393,15 @@ class _Worker:
         return finished(self.release, self.output, gone)
 
 
-class _GridIndices(NamedTuple):
-    """The atoms of a column on the grid of its noise.
-
-    Attributes
-    ----------
-    atoms, grid
-    indices : ndarray of int64
-        The atoms as multiples of the grid.
-    stride : int or None
-        The distance of neighbours as `_stride` returns it.
-    reach : int
-        The largest distance from 0.
-    as_read : bool
-        Whether each value is its own index.
-    """
-
-    atoms: Array
-    grid: float
-    indices: IntArray
-    stride: int | None
-    reach: int
-    as_read: bool
-
-
 # by fitted column: releases of single rows would recompute them each time
-_cached_indices: WeakKeyDictionary[ColumnRelease, _GridIndices] = WeakKeyDictionary()
+_indices: WeakKeyDictionary[ColumnRelease, IntArray] = WeakKeyDictionary()
 
 
-def _grid_indices(release: ColumnRelease) -> _GridIndices:
-    atoms, grid = release.column.atoms, release.grid
-    cached = _cached_indices.get(release)
-    if cached is None or cached.atoms is not atoms or cached.grid != grid:
-        indices = to_indices(atoms, grid)
-        reach = max(-int(indices.min(initial=0)), int(indices.max(initial=0)))
-        same = np.array_equal(indices, atoms)
-        cached = _GridIndices(atoms, grid, indices, _stride(indices), reach, same)
-        _cached_indices[release] = cached
-    return cached
-
-
-def _stride(table: IntArray) -> int | None:
-    """Return the distance between the indices of neighbours, if it is the same for all."""
-    apart = np.diff(table)
-    return int(apart[0]) if apart.size and (apart == apart[0]).all() else None
+def _indices_of(release: ColumnRelease) -> IntArray:
+    """Return the atoms of a column as multiples of the grid of its noise."""
+    if release not in _indices:
+        _indices[release] = to_indices(release.column.atoms, release.grid)
+    return _indices[release]
 
 
 def types_of_columns(releases: Sequence[ColumnRelease], table: Table) -> dict[Name, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from sklearn_puffer._certificates import MODEST, ColumnNoise
 from sklearn_puffer._tables import Name
@@ -118,11 +117,11 @@ def too_many_rows_sentence(names: Sequence[Name], what: str) -> str:
     )
 
 
-def decided_sentence(secrets: Sequence[Any], level: float) -> str:
-    """Return the warning about secrets with too few rows."""
+def few_rows_sentence(level: float, fewest_rows: int) -> str:
+    """Return the warning about secrets with few rows under confidence sets."""
     return (
-        f"secret(s) {briefly(secrets)} have so few rows that the {level:.0%} confidence set says "
-        'nothing of them, and the noise is that of strategy="sensitivity"; group rare secrets.'
+        f"the rarest secret has {fewest_rows} row(s), of which the {level:.0%} confidence set says "
+        "next to nothing, so that the noise is large; group rare secrets."
     )
 
 

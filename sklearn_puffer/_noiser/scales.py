@@ -423,28 +423,23 @@ def _optimal(problem: Problem, spreads: FloatArray) -> FloatArray:
         changed[moving[1:]] *= np.exp(logs)
         return changed
 
-    def log_error(logs: FloatArray, tolerance: float) -> float:
+    def log_error(logs: FloatArray, tolerance: float = _ROUGHLY) -> float:
         """Return the log of the mean error per spread; a search starts at the last factor."""
         nonlocal factor
         tried = proportions(logs)
         factor = needed_factor(replace(problem, weights=tried), tolerance, factor)
         errors = factor * tried[moving] / spreads[moving]
         errors = np.where(mixed, -np.expm1(-errors), errors)
+        done()
         return math.log(max(float(errors.mean()), 1e-300))
 
     start = np.zeros(len(moving) - 1)
     most = _EVALUATIONS * len(moving)
     # a simplex of a factor of two to begin with: proportions are a matter of orders of magnitude
     simplex = np.vstack([start, 0.7 * np.eye(len(start))])
-    with task("column weights tried, at most", most) as done:
-
-        def counted_error(logs: FloatArray) -> float:
-            error = log_error(logs, _ROUGHLY)
-            done()
-            return error
-
+    with task("column weights tried, at most", most + 2) as done:
         minimum = minimize(
-            counted_error,
+            log_error,
             start,
             method="Nelder-Mead",
             options={
@@ -454,5 +449,5 @@ def _optimal(problem: Problem, spreads: FloatArray) -> FloatArray:
                 "fatol": _CLOSE / 10.0,
             },
         )
-    better = log_error(minimum.x, _COMPARED) < log_error(start, _COMPARED)
+        better = log_error(minimum.x, _COMPARED) < log_error(start, _COMPARED)
     return proportions(minimum.x) if better else problem.weights

@@ -508,15 +508,6 @@ class SetLosses:
             self._worst(factor), np.minimum(self._without_noise, self._shift_losses(factor))
         )
 
-    def decided(self, factor: float, within: float = 0.05) -> NDArray[np.bool_]:
-        """Return for each pair whether its loss is near that of a shift across the grid.
-
-        No prior exceeds the latter; near is within the share ``within`` of it.
-        """
-        caps = self._shift_losses(factor).max(axis=1)
-        losses = self.losses(factor).max(axis=1)
-        return np.asarray((losses >= (1.0 - within) * caps) & (caps > 0.0))
-
     @cached_property
     def _groups(self) -> list[_PairsOnGrid]:
         return _grouped(self.pairs, self.noise, self.notion)
