@@ -196,17 +196,15 @@ def _released(
     frame = in_memory(table, "an audit")
     source = frame_table(frame, "table")
     every = secrets_in(estimator, source, beside, frame)
-    chosen, groups, notes = chosen_rows(estimator, source, every, max_rows, seed)
-    work = task_of(task, source)
-    units = chosen if groups is None else chosen[groups.first]
-    parts = rows = RowSplit.of(len(units), seed)
-    if groups is not None:
-        rows = parts.at(groups.rows)
+    chosen, size, notes = chosen_rows(estimator, source, every, max_rows, seed)
+    work, units = task_of(task, source), chosen[::size]
+    parts = RowSplit.of(len(units), seed)
+    rows = parts.at(lambda part: (part[:, None] * size + np.arange(size)).ravel())
     secrets, few = _with_pairs([secret.of(units) for secret in every], pairs_of(estimator), parts)
     raw, beside = frame.iloc[chosen], None if beside is None else _taken(beside, chosen)
     released, own = _drawn(estimator, raw, beside, rows)
     work = None if work is None else work.of(chosen)
-    settings = secrets, attackers, work, groups, frame, few, notes
+    settings = secrets, attackers, work, size, frame, few, notes
     return Release(own, raw, released, rows, parts, *settings)
 
 

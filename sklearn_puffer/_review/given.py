@@ -26,7 +26,6 @@ from sklearn_puffer._codes import (
 from sklearn_puffer._engines import is_lazy
 from sklearn_puffer._release import TableRelease
 from sklearn_puffer._review.exact_tests import Secrets
-from sklearn_puffer._review.readers import Groups
 from sklearn_puffer._rows import RowOrder, check_one_secret, group_codes, order_of_table
 from sklearn_puffer._tables import (
     Name,
@@ -372,40 +371,31 @@ def _check_values(name: Name, labels: Sequence[Any], fitted: set[Any]) -> None:
         )
 
 
-_Chosen = tuple[Array, Groups | None, tuple[str, ...]]
-
-
 def chosen_rows(
     estimator: Any, source: Table, secrets: Sequence[Secrets], max_rows: Any, seed: int
-) -> _Chosen:
-    """Return the rows to audit, their groups if these are attacked as a whole, and notes."""
+) -> tuple[Array, int, tuple[str, ...]]:
+    """Return the rows to audit, group by group; how many rows a group has; and notes.
+
+    Groups are of one size, as guarantees take sizes as known.
+    """
     rules = estimator._fitted.rules
     if rules.groups is None:
-        return _rows(source.n_rows, max_rows, seed), None, ()
+        return _rows(source.n_rows, max_rows, seed), 1, ()
     [name] = resolve(rules.groups.column, source.names, "groups")
     codes = group_codes(source, name)
     check_one_secret(codes, name, {each.name: each.codes for each in secrets})
-    return _chosen_groups(name, Groups.of(codes), max_rows, seed)
-
-
-def _chosen_groups(column: Name, units: Groups, max_rows: Any, seed: int) -> _Chosen:
-    """Return the rows of groups of one size, as guarantees take sizes as known."""
-    sizes, which = units.sizes, ""
-    kept = np.arange(len(units))
-    if len(np.unique(sizes)) > 1:
-        size = int(np.argmax(np.bincount(sizes) * np.arange(sizes.max() + 1)))
-        kept = np.flatnonzero(sizes == size)
-        which = f", those of {size} rows, since sizes of groups are taken to be known"
+    order = np.argsort(codes, kind="stable")
+    _, starts, sizes = np.unique(codes[order], return_index=True, return_counts=True)
+    size = int(np.argmax(np.bincount(sizes) * np.arange(sizes.max() + 1)))
+    alike, most = starts[sizes == size], max_rows
     if max_rows is not None:
-        most = check_count(max_rows, "max_rows")
-        share = max(most * len(kept) // int(sizes[kept].sum()), 2)
-        kept = kept[_rows(len(kept), share, seed)]
+        most = max(check_count(max_rows, "max_rows") // size, 2)
+    kept = alike[_rows(len(alike), most, seed)]
     note = (
         f"Attackers saw all released rows of a group, and had {len(kept):,} groups of "
-        f"{quoted(column)}{which}."
+        f"{quoted(name)}, those of {size} rows, since sizes of groups are taken to be known."
     )
-    rows = units.rows(kept)
-    return rows, Groups.of(units.codes[rows]), (note,)
+    return order[(kept[:, None] + np.arange(size)).ravel()], size, (note,)
 
 
 def _rows(n_rows: int, max_rows: Any, seed: int) -> Array:

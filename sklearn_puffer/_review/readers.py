@@ -24,7 +24,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, QuantileTransformer
 
-from sklearn_puffer._base import Array, FloatArray, IntArray, counted
+from sklearn_puffer._base import Array, FloatArray, counted
 from sklearn_puffer._fits import learnable
 from sklearn_puffer._review.exact_tests import Budget, Judge, Reader, RowSplit, Secrets
 from sklearn_puffer._tables import Features, Name, first_values, frame_table, row_digests
@@ -149,50 +149,20 @@ def encoder(rows: Any) -> Any:
     )
 
 
-SIZE = "rows of the group"
+def side_by_side(rows: Any, size: int) -> Any:
+    """Return what attackers see of groups of so many rows, which stand one after the other.
 
-
-@dataclass(frozen=True, eq=False)
-class Groups:
-    """The groups of some rows: ``codes`` has the number of the group of each row, from 0 on."""
-
-    codes: IntArray
-
-    @classmethod
-    def of(cls, codes: Array) -> Groups:
-        """Return those of any value for each row, the same for the rows of one group."""
-        return cls(np.unique(codes, return_inverse=True)[1].ravel())
-
-    def __len__(self) -> int:
-        return int(self.codes.max()) + 1
-
-    @property
-    def first(self) -> Array:
-        """The first row of each group."""
-        return np.unique(self.codes, return_index=True)[1]
-
-    @property
-    def sizes(self) -> Array:
-        """How many rows each group has."""
-        return np.bincount(self.codes)
-
-    def rows(self, groups: Array) -> Array:
-        """Return the rows of some groups, ascending."""
-        return np.flatnonzero(np.isin(self.codes, groups))
-
-    def seen(self, frame: Any) -> Any:
-        """Return what attackers see of groups: their rows side by side, and how many they are.
-
-        >>> import pandas as pd
-        >>> Groups.of(np.array([7, 3, 7])).seen(pd.DataFrame({"x": [1.0, 2.0, 3.0]})).to_numpy()
-        array([[ 2., nan,  1.],
-               [ 1.,  3.,  2.]])
-        """
-        place = frame.groupby(self.codes).cumcount().to_numpy()
-        numbers = frame.astype(dict.fromkeys(frame.select_dtypes("bool"), float))
-        wide = numbers.set_index([self.codes, place]).unstack()
-        wide.columns = [f"{name} #{k + 1}" for name, k in wide.columns]
-        return wide.assign(**{SIZE: self.sizes}) if place.any() else wide
+    >>> import pandas as pd
+    >>> side_by_side(pd.DataFrame({"x": [1.0, 3.0, 2.0, 4.0]}), 2).to_numpy()
+    array([[1., 3.],
+           [2., 4.]])
+    """
+    if size == 1:
+        return rows
+    first, *others = (
+        rows.iloc[k::size].reset_index(drop=True).add_suffix(f" #{k + 1}") for k in range(size)
+    )
+    return first.join(others)
 
 
 _FEW = 0.9  # share of released rows that are typical rows, below which no channel is read
@@ -209,10 +179,10 @@ class Release:
     """Rows before and after a release, and what is public of it.
 
     ``estimator`` is as it was when the tested rows were released. ``rows`` says which rows train,
-    choose and test, and ``parts`` the same of what is attacked: of ``groups``, if these are
-    attacked as a whole, and so are ``secrets``. A reader may join the target of ``task``. ``raw``
-    is of ``table``, and ``notes`` say which rows; ``few`` are pairs that are not attacked, and how
-    many rows there are to learn from.
+    choose and test, and ``parts`` the same of what is attacked: of groups of ``size`` rows, which
+    stand one after the other, and so are ``secrets``. A reader may join the target of ``task``.
+    ``raw`` is of ``table``, and ``notes`` say which rows; ``few`` are pairs that are not attacked,
+    and how many rows there are to learn from.
     """
 
     estimator: Any
@@ -223,7 +193,7 @@ class Release:
     secrets: Sequence[Secrets]
     attackers: Mapping[str, Any]
     task: Any
-    groups: Groups | None
+    size: int
     table: Any
     few: Sequence[tuple[Name, Any, Any, int]]
     notes: tuple[str, ...]
@@ -239,8 +209,7 @@ class Release:
         return self._seen(self.released)
 
     def _seen(self, rows: Any) -> Any:
-        shown_rows = seen(rows, self.columns)
-        return shown_rows if self.groups is None else self.groups.seen(shown_rows)
+        return side_by_side(seen(rows, self.columns), self.size)
 
     @property
     def columns(self) -> list[Name]:
@@ -297,8 +266,7 @@ class Release:
         if not (self.known or self.exchanged):
             return None
         rows = equal_rows(self.released[self.known]) if self.known else np.zeros(len(self.raw), int)
-        if self.groups is not None:
-            rows = rows[self.groups.first]
+        rows = rows[:: self.size]
         tested = np.isin(np.arange(len(rows)), self.parts.test)
         return 2 * rows + tested if self.exchanged else rows
 
@@ -306,7 +274,7 @@ class Release:
 def readers_of(release: Release, secrets: Secrets) -> list[Reader]:
     """Return all readers of a release; whole groups of rows are read by fresh models alone."""
     readers = [fresh(release, secrets, release.after)]
-    if release.groups is not None:
+    if release.size > 1:
         return readers
     more = _of_exchanged if release.exchanged else _of_single_rows
     return [*readers, *more(release, secrets), *joining(release, secrets)]
