@@ -13,6 +13,7 @@ from sklearn.model_selection import train_test_split
 from sklearn_puffer._base import Array, check_count
 from sklearn_puffer._codes import (
     WAY_OF_TEXT,
+    Secret,
     bins_of,
     check_few,
     edges_of,
@@ -26,7 +27,7 @@ from sklearn_puffer._codes import (
 from sklearn_puffer._engines import is_lazy
 from sklearn_puffer._release import TableRelease
 from sklearn_puffer._review.exact_tests import Secrets
-from sklearn_puffer._rows import RowOrder, check_one_secret, group_codes, order_of_table
+from sklearn_puffer._rows import RowOrder, check_one_secret, group_codes, order_told, rows_of
 from sklearn_puffer._tables import (
     Name,
     Table,
@@ -161,15 +162,13 @@ def _uses(roles: Mapping[str, Sequence[Name]]) -> dict[Name, str]:
 class Given:
     """What a plan is given: rows, and the roles of columns.
 
-    ``marked`` is the table with intervals for secrets that are read in bins. ``units`` are the
-    protected columns, or tuples of them, and ``sensitive`` the same, as an estimator takes them.
-    ``labelled`` says whether an index tells whose row is whose, and ``order`` what it and the order
-    of the rows tell of the secrets.
+    ``told`` are the secrets of each protected column, or combination of columns, and ``sensitive``
+    names them as an estimator takes them. ``labelled`` says whether an index tells whose row is
+    whose, and ``order`` what it and the order of the rows tell of the secrets.
     """
 
     frame: Any
-    marked: Any
-    units: list[Any]
+    told: list[Secrets]
     sensitive: Any
     labelled: bool
     order: RowOrder
@@ -191,14 +190,14 @@ class Given:
             units += [tuple(names)] if isinstance(each, tuple) else names
         bins = bins_of(sensitive, source.names)
         edges = {name: list(edges_of(name, source.values(name), bins[name], None)) for name in bins}
-        marked = _with_intervals(frame, edges)
-        order = order_of_table(frame_table(marked), flat(units))
-        frame, marked = (each.reset_index(drop=True) for each in (frame, marked))
+        alone = [_column(source, name, edges)[0] for name in flat(units)]
+        order = order_told(rows_of(source, None), alone)
+        told = [_secrets_of(source, unit, edges) for unit in units]
+        frame = frame.reset_index(drop=True)
         roles, facts = _read(frame, flat(units), asked, settings.get("categories") or {})
-        _check_secrets(marked, units, all_pairs="secret_pairs" not in settings)
+        _check_secrets(told, all_pairs="secret_pairs" not in settings)
         given = {name: edges.get(name) for name in units} if edges else units
-        labelled = has_row_labels(source)
-        return cls(frame, marked, units, given, labelled, order, roles, facts)
+        return cls(frame, told, given, has_row_labels(source), order, roles, facts)
 
     @property
     def task(self) -> Name | None:
@@ -207,9 +206,8 @@ class Given:
 
     def secrets(self, held: Any, pairs: Any) -> list[Secrets]:
         """Return the secrets of rows that are held out, with the pairs that are protected."""
-        rows = self.marked.loc[held.index]
-        found = [secrets_of(rows, unit) for unit in self.units]
-        return [replace(each, pairs=_protected(each, pairs)) for each in found]
+        rows = np.asarray(held.index)
+        return [replace(each.of(rows), pairs=_protected(each, pairs)) for each in self.told]
 
 
 def _read(
@@ -247,35 +245,30 @@ def flat(units: Sequence[Any]) -> list[Name]:
     return list(dict.fromkeys(name for part in parts for name in part))
 
 
-def _with_intervals(frame: Any, edges: Mapping[Name, Sequence[float]]) -> Any:
-    """Return a table with intervals for secrets that are read in bins."""
-    table, marked = frame_table(frame), frame.copy()
-    for name, ends in edges.items():
-        values = in_intervals(name, table.values(name), tuple(ends))
-        assert values.levels is not None
-        marked[name] = np.array([*values.levels, None], dtype=object)[values.filled(-1)]
-    return marked
+def _column(source: Table, name: Name, edges: Mapping[Name, Any]) -> tuple[Secret, int]:
+    """Return the secrets of a column, and whether the first of them is what is missing."""
+    values = source.values(name)
+    if name in edges:
+        values = in_intervals(name, values, tuple(edges[name]))
+    return read_secret(name, values, "category"), int(values.missing is not None)
 
 
-def secrets_of(frame: Any, name: Any) -> Secrets:
+def _secrets_of(source: Table, name: Any, edges: Mapping[Name, Any]) -> Secrets:
     """Return the secrets of the rows, or combinations of them; of missing ones the code is -1."""
     if isinstance(name, tuple):
-        return Secrets(name, *_combined([secrets_of(frame, each) for each in name]))
-    values = frame_table(frame).values(name)
-    secret = read_secret(name, values, "category")
-    n_gaps = int(values.missing is not None)  # the first secret is then what is missing
-    return Secrets(name, secret.labels[n_gaps:], secret.codes(len(frame)) - n_gaps)
+        return Secrets(name, *_combined([_secrets_of(source, each, edges) for each in name]))
+    secret, n_gaps = _column(source, name, edges)
+    return Secrets(name, secret.labels[n_gaps:], secret.codes(source.n_rows) - n_gaps)
 
 
-def _check_secrets(frame: Any, units: Sequence[Any], *, all_pairs: bool) -> None:
-    for name in units:
-        labels = secrets_of(frame, name).labels
+def _check_secrets(secrets: Sequence[Secrets], *, all_pairs: bool) -> None:
+    for each in secrets:
         if all_pairs:
-            check_few(name, len(labels))
-        if len(labels) < 2:
+            check_few(each.name, len(each.labels))
+        if len(each.labels) < 2:
             raise ValueError(
-                f"sensitive column {quoted(name)} has one value only ({listed(labels)}): there is "
-                "nothing to tell apart; name another column."
+                f"sensitive column {quoted(each.name)} has one value only ({listed(each.labels)}): "
+                "there is nothing to tell apart; name another column."
             )
 
 

@@ -31,7 +31,6 @@ from sklearn_puffer._rows.rows import (
     first_table,
     next_table,
     order_of_stream,
-    order_of_table,
     order_told,
     refuse_lazy,
     rows_of,
