@@ -219,7 +219,7 @@ def test_where_rows_are_too_few_to_attack_that_is_said():
 
 @pytest.mark.slow
 def test_wine_and_breast_cancer_get_a_plan_that_never_recommends_what_changes_as_constants_do():
-    few = load_breast_cancer(as_frame=True).frame.iloc[:, 20:]
+    few = load_breast_cancer(as_frame=True).frame.iloc[::2, 20:]
     for table in (load_wine(as_frame=True).frame, few):
         told = plan(table, "target", n_prototypes=6)
         said = told.advice()
@@ -666,9 +666,8 @@ def test_a_plan_is_json_without_rows(found):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [240, 1000])
-def test_the_best_of_many_attackers_on_nothing_is_as_good_as_a_guess(n):
-    found, draws = [], 10
+def test_the_best_of_many_attackers_on_nothing_is_as_good_as_a_guess():
+    found, draws, n = [], 10, 240  # of more rows attackers are less often lucky
     for seed in range(draws):
         rng = np.random.default_rng(seed)
         rows = pd.DataFrame({"a": rng.normal(size=n), "b": rng.integers(0, 5, n)})
