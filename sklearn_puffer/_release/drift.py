@@ -505,11 +505,10 @@ class Seen:
 
 def _tally(values: Array, counts: IntArray) -> IntArray:
     """Return how often each distinct value comes."""
-    odd = ~np.isfinite(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
-    distinct, value_of = np.unique(values[~odd], return_inverse=True)
+    distinct, value_of = np.unique(values, return_inverse=True)
     totals = np.zeros(len(distinct), dtype=np.int64)
-    np.add.at(totals, value_of, counts[~odd])
-    return np.append(totals, counts[odd])
+    np.add.at(totals, value_of, counts)
+    return totals
 
 
 def _up(thousandths: IntArray) -> IntArray:

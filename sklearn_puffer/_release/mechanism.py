@@ -52,16 +52,16 @@ class TableRules:
     margins: Sequence[Margin] = ()  # the distribution of each column, where that is known
     groups: RowGroups | None = None  # and how large a group the guarantee covers
 
-    def check_columns(self, names: Sequence[Name]) -> None:
+    def check_columns(self, names: Sequence[Name], table: str = "X") -> None:
         """Refuse a table in which a column that is released cannot be found by its name."""
         plain = all(isinstance(name, int) for name in names)
         if not self.named and not (plain and len(names) <= len(self.names)):
             raise ValueError(
-                f"fit saw {len(self.names)} columns without names, and X has "
-                f"{listed(list(names))}, which may stand for others; pass X.to_numpy() with "
-                "the columns of fit in their order, or fit on a DataFrame."
+                f"fit saw {len(self.names)} columns without names, and {table} has "
+                f"{listed(list(names))}, which may stand for others; fit on a DataFrame, or pass "
+                "an array (X.to_numpy()) with the columns of fit in their order."
             )
-        check_named("X", names, self.order)
+        check_named(table, names, self.order)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from sklearn_puffer._release.keyed_rows import (
     keyed_rows,
 )
 from sklearn_puffer._release.mechanism import Draw, FittedMechanism, Mechanism, Moved, TableRules
-from sklearn_puffer._rows import check_named, check_rows, check_unknown
+from sklearn_puffer._rows import check_rows, check_unknown
 from sklearn_puffer._tables import Name, Table, frame_table
 from sklearn_puffer._words import listed, quoted
 
@@ -197,12 +197,7 @@ def keying_of_stream(keying: Keying | None, stream: TableStream) -> Keying | Non
 
 def _needed(rules: TableRules, stream: TableStream, keying: Keying | None) -> list[str]:
     """Return the columns that are read: the released columns and the ids."""
-    if not rules.named:
-        raise ValueError(
-            f"fit saw {len(rules.names)} columns without names, and those of batches may stand "
-            "for others; fit on a DataFrame."
-        )
-    check_named("batches", stream.names, rules.order)
+    rules.check_columns(stream.names, "batches")
     names = [str(name) for name in rules.order]
     more = [] if keying is None or keying.row_id in names else [keying.row_id]
     return [*names, *more]

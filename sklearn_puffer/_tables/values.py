@@ -377,11 +377,8 @@ def narwhals_values(column: nw.Series[Any], name: Name) -> Values:
         return narwhals_categories(column, name)
     check_type(dtype, name, column.to_native())
     missing = column.is_null().to_numpy()
-    if not missing.any():
+    if dtype.is_float() or not missing.any():
         return number_values(column.to_numpy(), name)
-    if dtype.is_float():
-        own = column.head(0).to_numpy().dtype
-        return number_values(column.cast(nw.Float64).to_numpy().astype(own), name)
     filled = column.fill_null(False if dtype == nw.Boolean else 0).to_numpy()
     return Values("boolean" if dtype == nw.Boolean else "integer", filled, missing)
 
