@@ -493,7 +493,7 @@ def test_n_bins_by_column_bins_only_that_column():
     }
     assert sizes == {("x",): 5, ("y",): 2}
     assert any(
-        "'y' are released as the representative" in s for s in fitted.certificate_.assumptions
+        "'y' are read as the representative" in s for s in fitted.certificate_.assumptions
     )
 
 
