@@ -242,7 +242,7 @@ def test_attack_is_drawn_against_utility_with_intervals_and_one_line_of_what_is_
 
 
 def test_where_guarantees_differ_each_point_has_a_mark_of_its_own():
-    audits = [compared(0.6, None), compared(0.55, None, allowed=0.8).named("other")]
+    audits = {"release 1": compared(0.6, None), "other": compared(0.55, None, allowed=0.8)}
     display = TradeoffDisplay.from_audits(audits)
     assert (display.what, display.names) == ("unchanged share", ["release 1", "other"])
     assert display.utility.tolist() == [0.25, 0.25]
@@ -261,11 +261,10 @@ def test_points_of_a_picture_differ_without_their_colours():
 @pytest.mark.parametrize(
     ("audits", "more", "message"),
     [
-        (3, {}, "audits must be an Audit, a list of these"),
-        ([3], {}, "audits must be an Audit, a list of these"),
-        ([], {}, "audits is empty"),
+        (3, {}, "audits must be {name: Audit}"),
+        ([compared(0.6, None)], {}, "audits must be {name: Audit}"),
         ({}, {}, "audits is empty"),
-        (compared(0.6, None), {"utility": "AUC on true rows"}, "is no figure that every aud"),
+        ({"a": compared(0.6, None)}, {"utility": "AUC on true rows"}, "is no figure that every"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(audits, more, message):
@@ -312,7 +311,7 @@ MAKERS = {
 @pytest.mark.slow
 def test_what_makes_a_display_draws_it_as_plot_does(noiser, planned):
     found = compared(0.6, 0.8)
-    given = [planned], [noiser], [noiser, TABLE], [found], [found]
+    given = [planned], [noiser], [noiser, TABLE], [found], [{"a": found}]
     rows = PufferfishMicroaggregator(sensitive="loan", public=["cars"])
     rows.fit(TABLE)
     given = *given, [rows], [rows]

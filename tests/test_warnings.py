@@ -181,7 +181,7 @@ SENTENCES = {
         f"a classifier that is {weak}": lambda weak=weak: ModelFacts.warning(
             SimpleNamespace(**MODEL, weak=weak)
         )
-        for weak in ("constant", "overconfident", "counting", "boosted")
+        for weak in ("constant", "overconfident", "counting", "boosting")
     },
 }
 

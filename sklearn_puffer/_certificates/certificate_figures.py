@@ -413,22 +413,15 @@ class ModelFacts:
         """Return the warning about a weak model."""
         told = f"{self.argument}: {_cut(self.model)} has log loss {self.log_loss:.3g} for "
         told += brief(self.sensitive)
-        if self.weak == "constant":
-            return (
-                f"{told}, no better than the shares of the secrets, and a weak model certifies "
-                "anything; take a better one."
-            )
-        if self.weak == "overconfident":
-            return f"{told}, as it is so sure of itself; try {MODEST}."
-        if self.weak == "counting":
-            return (
-                f"{told}, and who counts equal rows {self.counting_log_loss:.3g}; add "
-                'adversaries=["empirical"], or take a better classifier.'
-            )
-        return (
-            f"{told}, HistGradientBoostingClassifier() {self.boosted_log_loss:.3g}; a weak model "
-            "certifies anything, so take that one."
-        )
+        boosted = "" if self.boosted_log_loss is None else f"{self.boosted_log_loss:.3g}"
+        beside = {
+            "constant": "no better than the shares of the secrets; take a better one",
+            "overconfident": f"as it is so sure of itself; try {MODEST}",
+            "counting": f"and who counts equal rows {self.counting_log_loss:.3g}; add "
+            'adversaries=["empirical"], or take a better classifier',
+            "boosting": f"HistGradientBoostingClassifier() {boosted}; take that one",
+        }
+        return f"{told}, {beside[self.weak]}."
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -319,7 +319,7 @@ class TradeoffDisplay(Display):
 
         Parameters
         ----------
-        audits : Audit, list of Audit, or {name: Audit}
+        audits : {name: Audit}
             The audits to compare, of the same rows and task; else utilities are not comparable.
         utility : str, default=None
             The figure of ``Audit.utility``: ``"unchanged share"`` (the mean over columns), or that
@@ -383,28 +383,13 @@ class TradeoffDisplay(Display):
 
 
 def _named(audits: Any) -> dict[str, Audit]:
-    if isinstance(audits, Audit):
-        audits = [audits]
-    if isinstance(audits, list | tuple):
-        audits = dict(_numbered(audits))
     if not isinstance(audits, Mapping) or not all(isinstance(a, Audit) for a in audits.values()):
         raise TypeError(
-            f"audits must be an Audit, a list of these, or {{name: Audit}}, got {quoted(audits)}; "
-            "audit(noiser, table) makes one."
+            f"audits must be {{name: Audit}}, got {quoted(audits)}; audit(noiser, table) makes one."
         )
     if not audits:
         raise ValueError("audits is empty; give at least one, as audit(noiser, table) makes it.")
     return {str(name): audit for name, audit in audits.items()}
-
-
-def _numbered(audits: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield audits under their own names, or numbered ones."""
-    taken: set[str] = set()
-    for k, audit in enumerate(audits, start=1):
-        name = getattr(audit, "name", "") or ("release" if len(audits) == 1 else f"release {k}")
-        unique = name if name not in taken else f"{name} ({k})"
-        taken.add(unique)
-        yield unique, audit
 
 
 def _figure(audits: Mapping[str, Audit], utility: str | None) -> str:
