@@ -218,7 +218,7 @@ DISCRETE = [
 
 def is_soon_held(case, noise, notion, strategy):
     """Whether brute force takes no more than a moment, and the table is one of a few."""
-    wide = case == "row" and notion != "pure" and noise != "laplace"
+    wide = case in ("row", "independent") and notion != "pure" and noise != "laplace"
     some = case in ("number", "letter, weighted", "row", "independent")
     of_one = case == "number" and (notion != "both" or noise == "gaussian")
     return some and not wide and (strategy == "exact" or of_one)
@@ -469,7 +469,7 @@ def takes_long(family, noise, notion, strategy):
 
 def is_soon_integrated(family, noise, notion, strategy):
     heavy = noise in ("cauchy", "generalized")
-    alike = family in ("wider", "fitted", "fitted alike")  # the slow run has them
+    alike = family in ("wider", "fitted", "fitted alike", "fitted mixture")  # the slow run has them
     return not (alike or notion == "renyi" or (heavy and (strategy == "exact" or notion == "both")))
 
 
