@@ -492,9 +492,7 @@ def test_n_bins_by_column_bins_only_that_column():
         for columns, distribution in fitted.priors_["secret"]["yes"].items()
     }
     assert sizes == {("x",): 5, ("y",): 2}
-    assert any(
-        "'y' are read as the representative" in s for s in fitted.certificate_.assumptions
-    )
+    assert any("'y' are read as the representative" in s for s in fitted.certificate_.assumptions)
 
 
 def test_n_bins_as_a_number_leaves_categories_and_booleans_alone():
