@@ -29,7 +29,7 @@ import numpy as np
 from sklearn_puffer._base import FloatArray
 from sklearn_puffer._losses.divergences import Panels, divergence_interval, interval_of
 from sklearn_puffer._notion import Divergence
-from sklearn_puffer._numerics import ULP, log_sum
+from sklearn_puffer._numerics import ULP
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
 
 # Masses known by bounds only: with l and h fixed, the replaced pair's hockey sticks grow with P and
@@ -43,13 +43,11 @@ from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
 # result, and products that underflow by 2^-1022 each. An exponential is off by 2 u (1 + |x|), x its
 # exponent.
 
-GRID = 10_000
+GRID = 15_000
 """Number of grid losses that the groups share."""
 
 _TINY = 2.0**-1022
-# Losses whose share of delta is surely below this are not resolved, only bounded.
-_NEGLIGIBLE = 1e-8
-_SKETCH = 256
+_NEGLIGIBLE = 1e-30  # mass of which losses are not resolved, only bounded
 _SHARES = 8
 _LARGEST_LOSS = 1e6
 
@@ -155,10 +153,8 @@ class _Cut:
 
 
 def _cut(groups: Sequence[Panels], epsilon: float) -> _Cut:
-    """Resolve the losses that matter: by Chernoff's bound, at its best exponent."""
-    sketches = [_sketch(panels, epsilon) for panels in groups]
-    tilt, log_delta = _chernoff(sketches, epsilon)
-    windows = [_window(panels, epsilon, tilt, log_delta) for panels in groups]
+    """Resolve the losses of all but a tiny share of the mass."""
+    windows = [_window(panels, epsilon) for panels in groups]
     spread = sum(high - low for low, high in windows)
     largest = max(abs(end) for window in windows for end in window)
     step = _few_bits(max(spread / GRID, 2.0**-30 * max(largest, epsilon), 1e-290))
@@ -166,59 +162,19 @@ def _cut(groups: Sequence[Panels], epsilon: float) -> _Cut:
     return _Cut(step, first, [int(np.ceil(high / step)) for _, high in windows])
 
 
-def _sketch(panels: Panels, epsilon: float) -> tuple[FloatArray, FloatArray]:
-    """Return a coarse histogram of the loss under p: losses in ascending order, and masses."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        losses = np.log(panels.p_high) - np.log(panels.q_high)
-    losses, masses = _finite(np.clip(losses, panels.log_low, panels.log_high), panels, epsilon)
-    starts = np.unique(np.linspace(0, losses.size, _SKETCH, endpoint=False).astype(np.int64))
-    middles = (starts + np.append(starts[1:], losses.size) - 1) // 2
-    middles[0], middles[-1] = 0, losses.size - 1
-    return losses[middles], np.add.reduceat(masses, starts)
+def _window(panels: Panels, epsilon: float) -> tuple[float, float]:
+    """Return the losses below and above which a group need not be resolved.
 
-
-def _finite(losses: FloatArray, panels: Panels, epsilon: float) -> tuple[FloatArray, FloatArray]:
-    """Return the finite losses in ascending order, and the p masses of their panels."""
-    known = np.isfinite(losses) & (panels.p_high > 0.0)
-    if not known.any():
-        return np.zeros(1), np.ones(1)
-    reach = _LARGEST_LOSS + 2.0 * epsilon
-    losses, masses = np.clip(losses[known], -reach, reach), panels.p_high[known]
-    order = np.argsort(losses)
-    return losses[order], masses[order]
-
-
-def _chernoff(
-    sketches: Sequence[tuple[FloatArray, FloatArray]], epsilon: float
-) -> tuple[float, float]:
-    """Return the exponent s with the least log E e^(s (L - epsilon)), and that value."""
-    log_masses = [np.log(masses) for _, masses in sketches]
-
-    def bound(tilt: float) -> float:
-        logs = zip(sketches, log_masses, strict=True)
-        moments = sum(float(log_sum(tilt * losses + mass)) for (losses, _), mass in logs)
-        return moments - tilt * epsilon
-
-    tilts = np.append(0.0, np.geomspace(1e-3, 1e4, 36))
-    best = int(np.argmin([bound(tilt) for tilt in tilts]))
-    around = np.linspace(tilts[max(best - 1, 0)], tilts[min(best + 1, len(tilts) - 1)], 9)
-    values = [bound(tilt) for tilt in around]
-    return float(around[np.argmin(values)]), min(*values, 0.0)
-
-
-def _window(panels: Panels, epsilon: float, tilt: float, log_delta: float) -> tuple[float, float]:
-    """Return the losses below and above which a group need not be resolved."""
-    allowed = np.log(_NEGLIGIBLE)
-    # what lies above counts as infinite
-    highs, masses = _finite(panels.log_high, panels, epsilon)
-    above = np.cumsum(masses[::-1])[::-1]
-    high = highs[max(int(np.sum(np.log(above) > log_delta + allowed)) - 1, 0)]
-    # what lies below moves up to the end, where its weight is e^(s end)
-    lows, masses = _finite(panels.log_low, panels, epsilon)
-    weight = float(log_sum(tilt * lows + np.log(masses)))
-    below = np.log(np.cumsum(masses))
-    low = lows[int(np.argmax(below + tilt * lows > weight + allowed))]
-    return float(min(low, high)), float(high)
+    What lies above counts as infinite, what lies below moves up to the end.
+    """
+    ends, reach = [], _LARGEST_LOSS + 2.0 * epsilon
+    for losses, step in ((panels.log_low, 1), (panels.log_high, -1)):
+        known = np.isfinite(losses) & (panels.p_high > 0.0)
+        found, masses = np.clip(losses[known], -reach, reach), panels.p_high[known]
+        inwards = np.argsort(found)[::step]
+        enough = np.cumsum(masses[inwards]) > _NEGLIGIBLE
+        ends.append(float(found[inwards][np.argmax(enough)]) if known.any() else 0.0)
+    return min(ends), max(ends)
 
 
 def _few_bits(step: float) -> float:
