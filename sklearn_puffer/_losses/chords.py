@@ -91,11 +91,11 @@ class SmoothPair(LinePair, ABC):
     ) -> FloatArray:
         """Return bounds on log |g(z)| / g(middle) on ellipses around panels, shape (2, m)."""
 
-    def closed_form(self, notion: Notion, budget: float | None = None) -> Ends | None:
+    def closed_form(self, notion: Notion) -> Ends | None:
         """Return the Renyi divergences of both directions, by quadrature."""
         divergence = notion.divergence
         if self.is_analytic and isinstance(divergence, PowerMean) and divergence.left_out == 0.0:
-            return renyi_by_quadrature(self, divergence.alpha, budget)
+            return renyi_by_quadrature(self, divergence.alpha)
         return None
 
     def look(self, low: FloatArray, high: FloatArray) -> View:

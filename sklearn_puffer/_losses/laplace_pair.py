@@ -67,13 +67,13 @@ class LaplacePair:
     def anchors(self) -> FloatArray:
         return self._atoms
 
-    def closed_form(self, notion: Notion, budget: float | None = None) -> Ends | None:
+    def closed_form(self, notion: Notion) -> Ends | None:
         """Return the (epsilon, delta) loss of both directions."""
         divergence = notion.divergence
         if isinstance(divergence, HockeyStick):
             return self.deltas(divergence.epsilon)
         if isinstance(divergence, PowerMean) and divergence.left_out == 0.0:
-            return renyi_by_quadrature(self, divergence.alpha, budget)
+            return renyi_by_quadrature(self, divergence.alpha)
         return None
 
     def densities(self, points: FloatArray, middles: FloatArray) -> Densities:

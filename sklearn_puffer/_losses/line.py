@@ -137,7 +137,7 @@ class LinePair(Protocol):
     def tail_power(self, edge: float, side: int, alpha: float) -> tuple[float, float]:
         """Return upper bounds on log of int h_p^alpha h_q^(1 - alpha), and swapped, in a tail."""
 
-    def closed_form(self, notion: Notion, budget: float | None = None) -> Ends | None:
+    def closed_form(self, notion: Notion) -> Ends | None:
         """Return proven ends of the loss both ways, where there is a better way to it."""
 
 
@@ -148,7 +148,7 @@ def loss_interval(pair: LinePair, notion: Notion, budget: float | None = None) -
     accuracy of 1e-6 of the budget (or of the loss); of a Renyi divergence a hundredth or more away
     from it, at 1e-3.
     """
-    closed = pair.closed_form(notion, budget)
+    closed = pair.closed_form(notion)
     divergence = notion.divergence
     if isinstance(divergence, PowerMean):
         return _renyi(pair, notion, budget, closed)

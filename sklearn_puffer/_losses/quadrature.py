@@ -29,10 +29,8 @@ from numpy.typing import NDArray
 
 from sklearn_puffer._base import BoolArray, FloatArray
 from sklearn_puffer._losses.divergences import (
-    ROUGHLY,
     Ends,
     Panels,
-    is_decided,
     renyi_of_terms,
     renyi_terms,
 )
@@ -51,7 +49,9 @@ _ROUNDS = 60
 _WORK = 2**30
 _OVERHEAD = 50
 _MOST_PANELS = 2**16
-_FEW_PANELS = 2**8  # as many as share an error that is allowed
+# Logs of what parts of the integral may add to its relative error: a panel beside others, one for
+# itself, and a tail. Panels that add less than the first in all are not summed.
+_SLIGHT, _ALONE, _TAIL = log(1e-15), log(1e-13), log(1e-13)
 # Tails that hardly fall, as with an exponent near 1, matter up to 1e100 and farther: after so many
 # steps of one size relative to the last, each next one is so much larger. Panels are cut anyway.
 _CALM, _HASTE = 48, 1.25
@@ -158,43 +158,15 @@ class _Sum:
         return _Sum(self.low, np.where(ways, inf, self.high))
 
 
-class _Accuracy(NamedTuple):
-    """Logs of what parts of the integral may add to its relative error.
-
-    A panel beside the others, a panel for itself, and a tail; panels that add less than the first
-    in all are not summed.
-    """
-
-    slight: float = log(1e-15)
-    alone: float = log(1e-13)
-    tail: float = log(1e-14)
-
-    @classmethod
-    def within(cls, error: float) -> _Accuracy:
-        """Return the accuracy that gives the log of the integral to about ``error``."""
-        share = log(min(error, 1.0) / _FEW_PANELS)
-        return cls(*(max(share, finest) for finest in cls()))
-
-
-def renyi_by_quadrature(pair: AnalyticPair, alpha: float, budget: float | None = None) -> Ends:
+def renyi_by_quadrature(pair: AnalyticPair, alpha: float) -> Ends:
     """Return proven ends of the Renyi divergences both ways.
 
     An upper end is infinite where the divergence is, or where its integral would take too long.
-    Where a budget is given, and they are well on one side of it, to about 1e-6 of it alone.
     """
-    if budget is not None:
-        rough = _Accuracy.within(ROUGHLY * budget * (alpha - 1.0))
-        ends = _divergences(pair, alpha, rough)
-        if is_decided(ends, budget):
-            return ends
-    return _divergences(pair, alpha, _Accuracy())
-
-
-def _divergences(pair: AnalyticPair, alpha: float, accuracy: _Accuracy) -> Ends:
     points = pair.anchors()
     # at least 0, as the integrals are at least 1
     size = np.maximum(_seen(pair, pair.densities(points, points), alpha, np.array(inf)), 0.0)
-    edges, missing, total = _reach(pair, alpha, accuracy.tail + size)
+    edges, missing, total = _reach(pair, alpha, _TAIL + size)
     low, high = edges[:-1], edges[1:]
     work, cost = _WORK, pair.weight + _OVERHEAD
     for _ in range(_ROUNDS):
@@ -208,9 +180,7 @@ def _divergences(pair: AnalyticPair, alpha: float, accuracy: _Accuracy) -> Ends:
         if not len(low):
             break
         before = len(low)
-        low, high, missing, total, size = _advance(
-            pair, alpha, accuracy, total, size, low, high, missing
-        )
+        low, high, missing, total, size = _advance(pair, alpha, total, size, low, high, missing)
         work -= len(_NODES) * cost * max(before - len(low) // 2, 0)
     total = total.unbounded(np.asarray(missing.any(axis=1)))
     ends = [renyi_of_terms(total.low[k : k + 1], total.high[k : k + 1], alpha) for k in (0, 1)]
@@ -317,7 +287,6 @@ def _tail_terms(
 def _advance(
     pair: AnalyticPair,
     alpha: float,
-    accuracy: _Accuracy,
     total: _Sum,
     size: FloatArray,
     low: FloatArray,
@@ -339,10 +308,10 @@ def _advance(
     size = np.maximum(np.maximum(size, total.low), _seen(pair, at, alpha, 2.0 * radius))
     whole = size[:, None]
     bound = np.log(2.0 * radius) + largest
-    wanted = missing & (bound > whole + accuracy.slight)
+    wanted = missing & (bound > whole + _SLIGHT)
     bound = np.minimum(bound, _by_masses(pair, alpha, low, high, wanted))
-    slight = bound <= whole + accuracy.slight
-    least = np.maximum(whole + accuracy.slight, value + np.log(radius) + accuracy.alone)
+    slight = bound <= whole + _SLIGHT
+    least = np.maximum(whole + _SLIGHT, value + np.log(radius) + _ALONE)
     summed = missing & ~slight & (remainder <= least)
     total = total.plus(np.full((2, 1), -inf), np.where(missing & slight, bound, -inf))
     chosen = np.flatnonzero(summed.any(axis=0))
