@@ -111,7 +111,7 @@ def json_record(text: str) -> dict[str, Any]:
     """
     try:
         record = json.loads(
-            text, object_pairs_hook=_once, parse_float=_finite, parse_constant=_no_number
+            text, object_pairs_hook=_once, parse_float=_finite, parse_constant=_finite
         )
     except RecursionError as fault:
         raise FieldError("it is nested too deeply") from fault
@@ -132,12 +132,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _finite(text: str) -> float:
     if not math.isfinite(number := float(text)):
-        raise FieldError(f"{_brief(text)} is beyond all floats")
+        raise FieldError(f"{_brief(text)} is no finite number")
     return number
-
-
-def _no_number(text: str) -> float:
-    raise FieldError(f"{text} is no number")
 
 
 def read_as(kind: Any, value: Any, field: str) -> Any:

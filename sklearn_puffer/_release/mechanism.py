@@ -7,6 +7,7 @@ is written and read. The base of all estimators, `TableRelease`, knows no more o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar, get_type_hints
@@ -97,9 +98,7 @@ class Moved:
 
     def and_more(self, later: Moved) -> Moved:
         """Return what was moved in this table and a later one of the same stream."""
-        names = {*self.counts, *later.counts}
-        counts = {name: self.counts.get(name, 0) + later.counts.get(name, 0) for name in names}
-        return replace(self, counts=counts, n_rows=self.n_rows + later.n_rows)
+        return Moved(Counter(self.counts) + Counter(later.counts), self.n_rows + later.n_rows)
 
 
 @dataclass(frozen=True)
