@@ -191,7 +191,7 @@ def _on_duckdb(X: Any, names: Sequence[str], release: Release) -> Any:
     types |= {name: kind for name, kind in kinds.items() if kind.id in _AS_TEXT[2:]}
     part = partial(_duckdb_part, schema=schema, result=result, release=release)
     sent = selected(X, [(texts[name], str(k)) for k, name in enumerate(names)])
-    made = sent.map(part, schema={str(k): sent.types[0] for k in range(len(types))})
+    made = sent.map(part, schema={str(k): sent.types[0] for k in range(len(result))})
     return made.select(
         *(_back(duckdb, str(k), types[name]).alias(name) for k, name in enumerate(result.names))
     )
