@@ -290,7 +290,7 @@ def single_moves(shifts: FloatArray, noise: Noise) -> Moves:
     return Moves(shifts, ground_cost(noise, shifts), np.ones_like(starts), starts)
 
 
-_LARGEST_EXPONENT = 500.0  # e^500 times any count still is a float
+_LARGEST_EXPONENT = 600.0  # e^500 times any count still is a float
 
 
 @dataclass(frozen=True, eq=False)
@@ -375,17 +375,8 @@ class EntryGroups:
         )
         rounding = self.lengths + 16.0 + 8.0 * np.minimum(tops, _LARGEST_EXPONENT)
         logs = np.log1p(sums * (1.0 + rounding * ULP))
-        if tops.max() > _LARGEST_EXPONENT:
-            logs = np.where(tops > _LARGEST_EXPONENT, self._shifted(exponents, tops), logs)
+        logs = np.where(tops > _LARGEST_EXPONENT, tops, logs)  # no mean exceeds the largest
         return np.asarray(logs * (1.0 + 4.0 * ULP))
-
-    def _shifted(self, exponents: FloatArray, tops: FloatArray) -> FloatArray:
-        """Return the log means of groups whose e^x is no float: the largest exponent comes out."""
-        with np.errstate(invalid="ignore"):
-            below = np.exp(exponents - np.repeat(tops, self.lengths))
-            logs = tops + np.log(np.add.reduceat(self.weights * below, self.starts))
-        rounding = (self.lengths + 16.0 + 8.0 * tops) * ULP
-        return np.where(np.isfinite(tops), logs + rounding, np.inf)
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,7 +44,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from sklearn_puffer._base import FloatArray
-from sklearn_puffer._numerics import ULP, UNIT
+from sklearn_puffer._numerics import ULP
 from sklearn_puffer._strategies.bound_types import Bound
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Pufferfish, RenyiPufferfish
@@ -109,32 +109,16 @@ def two_points(ahead: FloatArray, back: FloatArray, notion: Notion) -> FloatArra
         else:
             assert isinstance(divergence, PowerMean)
             alpha = divergence.alpha
-            log_mean = np.where(
-                alpha * np.maximum(high, low) < 1.0,
-                _log_mean_of_small(high, low, alpha),
-                _log_mean_of_large(high, low, alpha),
-            )
-            losses = log_mean / (alpha - 1.0) * (1.0 + _ROOM)
+            losses = _log_mean(high, low, alpha) / (alpha - 1.0) * (1.0 + _ROOM)
             losses = np.where(np.isnan(losses), np.inf, np.minimum(np.maximum(losses, 0.0), high))
     return np.where(positive, losses, 0.0)
 
 
-def _log_mean_of_large(high: FloatArray, low: FloatArray, alpha: float) -> FloatArray:
+def _log_mean(high: FloatArray, low: FloatArray, alpha: float) -> FloatArray:
     log_whole = np.log(-np.expm1(-(high + low)))
     top = np.log(-np.expm1(-low)) - log_whole + (alpha - 1.0) * high
     rest = np.log(-np.expm1(-high)) - log_whole - alpha * low
     return np.asarray(np.logaddexp(top, rest) + _ROOM * (1.0 + alpha * high))
-
-
-def _log_mean_of_small(high: FloatArray, low: FloatArray, alpha: float) -> FloatArray:
-    """Return the same as a mean of r^alpha - 1 - alpha (r - 1), of which no summand is negative."""
-    whole = -np.expm1(-(high + low))
-    shares = -np.expm1(-low) / whole * np.exp(-high), -np.expm1(-high) / whole
-    mean = np.zeros_like(high)
-    for share, log_ratio in zip(shares, (high, -low), strict=True):
-        power, line = np.expm1(alpha * log_ratio), alpha * np.expm1(log_ratio)
-        mean += share * (power - line + 16.0 * UNIT * (np.abs(power) + np.abs(line)))
-    return np.asarray(np.log1p(mean))
 
 
 UpperEnds = Callable[[PriorPair, Noise, Notion], FloatArray]

@@ -229,20 +229,17 @@ def _assumptions(system: SumOfUsers, answers: Answers) -> list[str]:
 
 
 def _about_distributions(reports: Reporters, whole: bool) -> str:
-    if not whole:
+    if reports.source is not None:
         return (
-            "The adversary's prior of each user's report is the Gaussian distribution given for "
-            "that user. The reports must be Gaussian: the central limit theorem is no proof of it."
+            "The adversary's prior of each report is the distribution of its class, counted from "
+            f"these {reports.n_reports} rows. An adversary who knows another distribution may "
+            "learn more. theta, this table and the distributions are functions of the same rows as "
+            "the answer. Nothing is guaranteed about what these numbers themselves reveal."
         )
-    if reports.source is None:
-        return (
-            "The adversary's prior of each user's report is the distribution given for that user."
-        )
+    no_proof = ". The reports must be Gaussian: the central limit theorem is no proof of it"
     return (
-        "The adversary's prior of each report is the distribution of its class, counted from these "
-        f"{reports.n_reports} rows. An adversary who knows another distribution may learn more. "
-        "theta, this table and the distributions are functions of the same rows as the answer. "
-        "Nothing is guaranteed about what these numbers themselves reveal."
+        "The adversary's prior of each user's report is the distribution given for that user"
+        f"{'' if whole else no_proof}."
     )
 
 
@@ -250,22 +247,17 @@ def _about_presence(reports: Reporters) -> str:
     public = "Public are the users, their distributions and their presences."
     if reports.source is not None:
         public = "The number of rows of each class is public."
-    independent = f"{public} The reports are independent of each other."
-    if reports.always_present.all():
-        return (
-            f"{independent} Everybody but the user in question is present, and their reports are "
-            "unknown to the adversary."
-        )
-    absent = "Anybody may be absent, and the reports of those present"
-    if reports.always_present.any():
-        absent = (
-            "Users whose presence is below 1 may be absent, all others but the user in question "
-            "are present, and their reports"
+    present = "Everybody but the user in question is present."
+    if not reports.always_present.all():
+        present = (
+            "Users whose presence is below 1, and anybody where absence is a secret, may be "
+            "absent. The loss is the largest over all sets of absent users, which the adversary "
+            "may know: the probability of such a set is a factor of the chance of an answer under "
+            "either secret, and cancels."
         )
     return (
-        f"{independent} {absent} are unknown to the adversary. The loss is the largest over all "
-        "sets of absent users, which the adversary may know. The probability of such a set is a "
-        "factor of the chance of an answer under either secret, and cancels."
+        f"{public} The reports are independent of each other, and those of others are unknown to "
+        f"the adversary. {present}"
     )
 
 
