@@ -301,10 +301,10 @@ class MixtureFit:
     ) -> EMFit:
         from sklearn.mixture import GaussianMixture as EMFit  # heavy, and few fit mixtures
 
-        kind = self._kind(rows)
+        common = self.covariance == "common"
         model = EMFit(
             size,
-            covariance_type=kind,
+            covariance_type="tied" if common else "full",
             tol=self.tol,
             reg_covar=self.floor**2,
             max_iter=self.max_iter,
@@ -313,11 +313,10 @@ class MixtureFit:
         )
         if start is not None:
             precisions = np.linalg.inv(start.covariances)
-            shapes = {"tied": precisions[0], "diag": precisions[:, 0], "full": precisions}
             model.set_params(
                 weights_init=start.weights,
                 means_init=start.rows,
-                precisions_init=shapes[kind],
+                precisions_init=precisions[0] if common else precisions,
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -331,14 +330,6 @@ class MixtureFit:
                     "components."
                 )
         return model
-
-    def _kind(self, rows: FloatArray) -> str:
-        """Return which covariances to fit; of one column a diagonal is the whole, and quicker."""
-        if self.covariance == "common":
-            return "tied"
-        # the variance of a diagonal is E[x^2] - E[x]^2, which loses digits far from 0
-        one = rows.shape[1] == 1 and float(np.abs(rows).max()) < 1e4 * self.floor
-        return "diag" if one else "full"
 
     def _bic(self, model: EMFit, rows: FloatArray, sample: Sample) -> float:
         """Return -2 log likelihood + (number of parameters) log n, of all n rows."""

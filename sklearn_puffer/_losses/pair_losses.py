@@ -196,7 +196,7 @@ def bare_losses(p: Discrete, q: Discrete, notion: Notion) -> FloatArray:
     >>> bare_losses(p, q, Pufferfish(1.0)).round(6).tolist()
     [0.693147, 0.405465]
     """
-    _, masses, logs = _side_by_side(p, q)
+    _, masses, logs = side_by_side(p, q)
     return _apart(masses, logs, notion)
 
 
@@ -266,7 +266,7 @@ class GaussianRows:
         return np.full(2, np.inf)
 
 
-def _side_by_side(p: Discrete, q: Discrete) -> tuple[FloatArray, FloatArray, FloatArray]:
+def side_by_side(p: Discrete, q: Discrete) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return rows that have mass, and the masses and their logs, shape (2, n_rows)."""
     rows, indices = np.unique(np.concatenate((p.rows, q.rows)), axis=0, return_inverse=True)
     masses, logs = np.zeros((2, len(rows))), np.full((2, len(rows)), -np.inf)

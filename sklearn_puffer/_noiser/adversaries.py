@@ -288,8 +288,9 @@ def table_priors(read: TableRead) -> TablePriors:
     """Return the priors of the adversaries of a table."""
     knowledge, total, columns = read.settings.knowledge, read.rows.total, read.columns
     priors_of = knowledge.priors
+    gaps = {k for k, reader in enumerate(read.readers) if reader.propagates}
     distributions_of = {
-        name: _given(prior, name, read)
+        name: given_adversary(prior, name, read.labels, read.groups, columns, gaps)
         for name, prior in priors_of.items()
         if name not in knowledge.models and not isinstance(prior, str)
     }
@@ -326,18 +327,6 @@ def _mixing(column: Column, values: FloatArray, counts: Array) -> Mixing | None:
         return None
     totals = np.bincount(np.searchsorted(column.atoms, values), counts, len(column.atoms))
     return Mixing.of_counts(column.atoms.tolist(), np.rint(totals).astype(np.int64).tolist())
-
-
-def _given(prior: Any, argument: str, read: TableRead) -> Adversary:
-    """Return a given prior; refuse one where rows may be incomplete, for which it has none."""
-    for group in read.groups:
-        gone = [read.columns[k].name for k in group if read.readers[k].propagates]
-        if gone and len(group) > 1:
-            raise ValueError(
-                f"{argument} gives no distribution for rows in which {gone[0]!r} is missing; fill "
-                "its missing values, or name it as a group of its own in dependence=."
-            )
-    return given_adversary(prior, argument, read.labels, read.groups, read.columns)
 
 
 def _values_seen(

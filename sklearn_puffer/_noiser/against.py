@@ -214,8 +214,9 @@ class FittedNoise:
 
     def _checked(self, prior: Any) -> Adversary:
         """Return the distributions of a prior, by the rules of ``adversaries=``."""
-        further = given_adversary(prior, "prior", self.secrets, self.groups, self.columns)
-        self._check_complete()
+        parts = [(group, m) for group in self.groups for m in self.members if set(m) < set(group)]
+        gaps = {k for group, members in parts for k in set(group) - set(members)}
+        further = given_adversary(prior, "prior", self.secrets, self.groups, self.columns, gaps)
         for of_secrets in further.values():
             for label, distributions in of_secrets.items():
                 for members, distribution in distributions.items():
@@ -223,18 +224,6 @@ class FittedNoise:
                         distribution, members, label
                     )
         return further
-
-    def _check_complete(self) -> None:
-        """Refuse incomplete rows: a given prior has no distribution for them."""
-        for group in self.groups:
-            parts = [m for m in self.members if set(m) < set(group)]
-            if parts:
-                gone = next(k for k in group if k not in parts[0])
-                raise ValueError(
-                    f"prior gives no distribution for rows in which {self.columns[gone].name!r} is "
-                    "missing; fit with its missing values filled, or with the column as a group of "
-                    "its own in dependence=."
-                )
 
     def _checked_distribution(
         self, distribution: Prior, members: tuple[int, ...], label: Any
@@ -366,8 +355,7 @@ class CountedSets:
             }
             for name, of_secret in self.counted.items()
         }
-        # there may be very many: plain pairs take no call of a function each
-        return [parts_of([sets], self.secret_pairs, set(g), paired=tuple) for g in self.groups]
+        return [parts_of([sets], self.secret_pairs, set(group)) for group in self.groups]
 
 
 @dataclass(eq=False)

@@ -32,7 +32,7 @@ from sklearn_puffer._certificates import (
 )
 from sklearn_puffer._certificates import sentences as told
 from sklearn_puffer._codes import Column
-from sklearn_puffer._noise import MixedNoise, Mixing, Unchanged, grid_step, sampler
+from sklearn_puffer._noise import MixedNoise, Unchanged, grid_step, sampler
 from sklearn_puffer._noiser import remarks as say
 from sklearn_puffer._noiser.adversaries import TablePriors, about_rows, table_priors
 from sklearn_puffer._noiser.against import (
@@ -66,7 +66,6 @@ from sklearn_puffer._tables import Name
 from sklearn_puffer._words import briefly
 from sklearn_puffer.bounds import sensitivity
 from sklearn_puffer.calibration import exact
-from sklearn_puffer.noise import Noise
 
 MOST_JOINT_POINTS = 1 << 23
 """Largest number of joint rows, over all secret pairs, that a coupling is built for."""
@@ -124,26 +123,16 @@ class Learnt:
     @cached_property
     def releases(self) -> list[ColumnRelease]:
         """How every public column is released."""
-        calibrated, mixings = self.calibrated, self.priors.mixings
-        return [
-            ColumnRelease(
-                column,
-                self._noise_of(float(theta), mixing),
-                float(grid),
-                self.settings.columns.output,
-            )
-            for column, theta, grid, mixing in zip(
-                self.columns, calibrated.theta, calibrated.grids, mixings, strict=True
-            )
-        ]
-
-    def _noise_of(self, theta: float, mixing: Mixing | None) -> Noise | None:
-        """Return the noise of a column, or its kernel."""
-        if theta == 0.0:
-            return None
-        if mixing is None:
-            return self.settings.noise.with_scale(theta)
-        return MixedNoise(self.settings.noise.with_scale(theta), (mixing,))
+        calibrated, releases = self.calibrated, []
+        found = zip(calibrated.theta.tolist(), calibrated.grids.tolist(), strict=True)
+        for column, mixing, (theta, grid) in zip(
+            self.columns, self.priors.mixings, found, strict=True
+        ):
+            noise = self.settings.noise.with_scale(theta) if theta else None
+            if noise is not None and mixing is not None:
+                noise = MixedNoise(noise, (mixing,))
+            releases.append(ColumnRelease(column, noise, grid, self.settings.columns.output))
+        return releases
 
     def certificate(self) -> Certificate:
         """Return the certificate, with both directions of every pair, and no fingerprint yet."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -193,16 +193,25 @@ def given_adversary(
     secrets: Mapping[Name, Sequence[Any]],
     groups: Sequence[Sequence[int]],
     columns: Sequence[Column],
+    gaps: Collection[int],
 ) -> Adversary:
     """Return the priors of a mapping, {secret: prior} or {column: {secret: prior}}.
 
     In a binned column a prior's value becomes that of its bin, to which the noise is added.
+    ``gaps`` are the columns in which values may be missing.
 
     Raises
     ------
     TypeError, ValueError
-        If it is no such mapping, a secret has no prior, or a prior's axes are not the columns.
+        If it is no such mapping, a secret has no prior, a prior's axes are not the columns, or rows
+        may be incomplete, for which it has none.
     """
+    gone = [columns[k].name for group in groups for k in group if k in gaps and len(group) > 1]
+    if gone:
+        raise ValueError(
+            f"{argument} gives no distribution for rows in which {gone[0]!r} is missing; fit with "
+            "its missing values filled, or with the column as a group of its own in dependence=."
+        )
     if not isinstance(mapping, Mapping):
         raise TypeError(f"{argument} must map every secret to a prior object, got {mapping!r}.")
     nested = all(isinstance(value, Mapping) for value in mapping.values())
@@ -279,7 +288,6 @@ def parts_of(
     adversaries: Sequence[Adversary],
     secret_pairs: Sequence[tuple[int, Name, Any, Any]],
     group: set[int],
-    paired: Callable[[Any], Any] = PriorPair._make,
 ) -> Group:
     """Return the parts of a group of columns: the pairs of priors over each set of its columns."""
 
@@ -294,7 +302,7 @@ def parts_of(
         for members in p:
             if members in q:
                 priors, owners = by_members.setdefault(members, ([], []))
-                priors.append(paired((p[members], q[members])))
+                priors.append(PriorPair(p[members], q[members]))
                 owners.append(owner)
     return [Part(m, priors, np.array(owners)) for m, (priors, owners) in sorted(by_members.items())]
 

@@ -30,6 +30,7 @@ from sklearn_puffer._losses import (
     on_others,
     pairs_given_kept,
     plane_cells,
+    side_by_side,
 )
 from sklearn_puffer._noise import (
     FINEST,
@@ -522,16 +523,8 @@ class Composed:
 
 def bare_panels(pair: PriorPair) -> Panels:
     """Return the atoms of two discrete priors as panels: the release without noise."""
-    rows, row_of = np.unique(
-        np.concatenate([pair.p.rows, pair.q.rows]), axis=0, return_inverse=True
-    )
-    p, q = np.zeros((2, len(rows)))
-    p[row_of.ravel()[: len(pair.p.rows)]] = pair.p.probabilities
-    q[row_of.ravel()[len(pair.p.rows) :]] = pair.q.probabilities
-    possible = (p > 0.0) | (q > 0.0)
-    p, q = p[possible], q[possible]
-    with np.errstate(divide="ignore"):
-        ratio = np.log(p) - np.log(q)
+    _, (p, q), logs = side_by_side(pair.p, pair.q)
+    ratio = logs[0] - logs[1]
     error = np.where(np.isfinite(ratio), 2.0**-50 * (1.0 + np.abs(ratio)), 0.0)
     outwards = 1.0 + ULP  # counts over a total, rounded once
     return Panels(

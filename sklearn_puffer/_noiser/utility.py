@@ -27,7 +27,7 @@ from sklearn_puffer._codes import Column, placed_in
 from sklearn_puffer._noise import WHOLE, kept_numerator, to_indices
 from sklearn_puffer._noiser.release import ColumnRelease, scale_of
 from sklearn_puffer._rows import next_table
-from sklearn_puffer._tables import Name, Values, values_of
+from sklearn_puffer._tables import Values, values_of
 from sklearn_puffer._words import listed, quoted
 from sklearn_puffer.noise import Noise
 
@@ -239,23 +239,11 @@ _ENTRIES = 1 << 20  # chances that are held at a time
 _TAIL = 0.01  # of the noise beyond either end of the axis
 
 
-@dataclass(frozen=True, eq=False)
-class ColumnMoves:
-    """How the values of a column are distributed in a table, and are expected to be released."""
+def column_moves(noiser: Any, table: Any, name: Any, n_bins: int) -> dict[str, Any]:
+    """Return the distributions of a column before and after a release, without a draw.
 
-    name: Name
-    labels: list[Any] | None  # the values, in the order of their codes; None of numbers
-    edges: FloatArray | None  # of intervals of numbers, ascending; shape (n + 1,)
-    # shares of the rows that have a value; shape (n,)
-    before: FloatArray
-    after: FloatArray
-    stayed: FloatArray | None  # the part of ``after`` that had the value before; None of numbers
-    beyond: float  # the share of rows that are released outside the intervals
-    left_out: float  # the share of all rows that are missing or hold what `fit` has not seen
-
-
-def column_moves(noiser: Any, table: Any, name: Any, n_bins: int) -> ColumnMoves:
-    """Return the distributions of a column before and after a release, without a draw."""
+    These are the fields of a `ReleaseDisplay`, which says what they are.
+    """
     if not hasattr(noiser, "_check_as_certified") or not hasattr(noiser, "transform_batches"):
         raise TypeError(
             f"noiser must be a fitted PufferfishNoiser, got {quoted(noiser)}; call fit first."
@@ -285,16 +273,15 @@ def column_moves(noiser: Any, table: Any, name: Any, n_bins: int) -> ColumnMoves
     states, counts = np.unique(atoms, return_counts=True)
     shares = counts / len(raw)
     chances = _chances(release, states, cuts)
-    after, before, left_out = shares @ chances, _shares(raw, cuts), 1.0 - float(there.mean())
+    after, before = shares @ chances, _shares(raw, cuts)
+    moves: dict[str, Any] = {"name": column.name, "labels": labels}
+    moves |= {"left_out": 1.0 - float(there.mean())}
     if labels is None:
-        middle, beyond = slice(1, -1), float(after[0] + after[-1])
-        return ColumnMoves(
-            column.name, None, cuts, before[middle], after[middle], None, beyond, left_out
-        )
+        within = {"edges": cuts, "before": before[1:-1], "after": after[1:-1]}
+        return moves | within | {"beyond": float(after[0] + after[-1])}
     own = np.searchsorted(cuts, states)
-    stays: FloatArray = shares * chances[np.arange(len(own)), own]
-    stayed = np.bincount(own, stays, len(labels)).astype(float)
-    return ColumnMoves(column.name, labels, None, before, after, stayed, 0.0, left_out)
+    stayed = np.bincount(own, shares * chances[np.arange(len(own)), own], len(labels))
+    return moves | {"edges": None, "before": before, "after": after, "stayed": stayed}
 
 
 def _release_of(releases: Sequence[ColumnRelease], name: Any) -> ColumnRelease:

@@ -411,7 +411,7 @@ class ReleaseDisplay(Display):
         n_bins, what = check_count(n_bins, "n_bins"), "moves of the values"
         with listening(check_verbose(verbose), what), task(what, heads=True):
             moves = column_moves(noiser, table, column, n_bins)
-        return cls(**vars(moves)).plot(ax=ax, **kwargs)
+        return cls(**moves).plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, options: dict[str, Any]) -> None:
         if self.edges is None:
