@@ -35,8 +35,9 @@ import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray, IntArray
 from sklearn_puffer._microaggregator.coordinates import Sample, booleans_as_codes
+from sklearn_puffer._microaggregator.program import whole_rows
 from sklearn_puffer._microaggregator.prototypes import finished_columns, typical
-from sklearn_puffer._noise import WHOLE, IntegerRows
+from sklearn_puffer._noise import IntegerRows
 from sklearn_puffer._tables import Finished, Name, Table, Values
 
 MOST_BINS = 50
@@ -177,7 +178,7 @@ class ColumnSampler:
         Notes
         -----
         *Formal guarantees.* The probability of a bin is its share of the rows of the cell, up to
-        2^-62 for each bin, which the largest makes up for.
+        2^-52 of it, which the largest makes up for.
         """
         size = len(codes)
         return {
@@ -195,23 +196,12 @@ class ColumnSampler:
 
 
 def _rows(counts: IntArray) -> IntegerRows:
-    """Return counts as shares of 2^62.
-
-    `IntegerRows` has as many rows as targets; those beyond the cells are padding.
-    """
-    starts, targets, shares = [0], [], []
-    for row in counts.tolist():
-        bins = [k for k, count in enumerate(row) if count]
-        parts = [row[k] * WHOLE // sum(row) for k in bins]
-        parts[parts.index(max(parts))] += WHOLE - sum(parts)
-        targets += bins
-        shares += parts
-        starts.append(len(targets))
-    for _ in range(counts.shape[1] - counts.shape[0]):
-        targets.append(0)
-        shares.append(WHOLE)
-        starts.append(len(targets))
-    return IntegerRows(*(np.array(each, dtype=np.int64) for each in (starts, targets, shares)))
+    """Return counts as shares of 2^62, with as many rows as targets: those behind are padding."""
+    n_cells, n_bins = counts.shape
+    shares = np.eye(max(counts.shape))
+    shares[:n_cells] = 0.0
+    shares[:n_cells, :n_bins] = counts / counts.sum(axis=1, keepdims=True)
+    return whole_rows(shares)
 
 
 class BinCounts:

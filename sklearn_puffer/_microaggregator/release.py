@@ -5,7 +5,7 @@ And how the mechanism is written to JSON, and read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
@@ -22,7 +22,6 @@ from sklearn_puffer._microaggregator.strata import ChannelIndex, KnownColumn, St
 from sklearn_puffer._noise import CheckedEntropy, IntegerRows
 from sklearn_puffer._release import (
     Draw,
-    KeyedRows,
     Mechanism,
     Moved,
     Released,
@@ -146,12 +145,12 @@ class TypicalRows(Mechanism):
         return rows if self.known is None else row_hashes(rows, self.known.strata.read(table))
 
     def _finished(self, table: Table, codes: IntArray, draw: Draw) -> dict[Name, Finished]:
-        source = _Fresh(draw) if draw.keyed is None else _Keyed(draw.keyed, codes)
+        bits_of = _bits_of(draw, codes)
         sampler = self.channel.sampler()
         released = np.empty(len(codes), dtype=np.int64)
         bins: dict[Name, IntArray] = {}
         for block in row_blocks(len(codes)):
-            words = source.of(block)
+            words = bits_of(block)
             released[block] = sampler.draw(codes[block], words.words(len(codes[block])))
             if self.drawn is not None:
                 for name, column in self.drawn.draw(released[block], words).items():
@@ -226,26 +225,13 @@ def _hashed(drawn: ColumnSampler) -> Any:
     ]
 
 
-class _Fresh:
-    """Fresh random bits for every row."""
-
-    def __init__(self, draw: Draw) -> None:
-        self._entropy = CheckedEntropy(draw.entropy(0))
-
-    def of(self, rows: slice) -> Any:
-        """Return the source of bits of some rows."""
-        return self._entropy
-
-
-class _Keyed:
-    """The random bits of each row: a function of key, id and row of the channel."""
-
-    def __init__(self, keyed: KeyedRows, codes: Array) -> None:
-        self._keyed, self._codes = keyed, codes.astype(np.int64)
-
-    def of(self, rows: slice) -> Any:
-        """Return the source of bits of some rows."""
-        return self._keyed.columns(rows, [self._codes[rows]], [self._codes[rows]])[0]
+def _bits_of(draw: Draw, codes: Array) -> Callable[[slice], Any]:
+    """Return the source of bits of some rows: fresh, or by key, id and row of the channel."""
+    if draw.keyed is None:
+        entropy = CheckedEntropy(draw.entropy(0))
+        return lambda rows: entropy
+    keyed, each = draw.keyed, codes.astype(np.int64)
+    return lambda rows: keyed.columns(rows, [each[rows]], [each[rows]])[0]
 
 
 # ---------------------------------------------------------------------------------------- as JSON

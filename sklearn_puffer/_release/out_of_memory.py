@@ -35,7 +35,7 @@ from sklearn_puffer._release.keyed_rows import (
     keyed_rows,
 )
 from sklearn_puffer._release.mechanism import Draw, FittedMechanism, Mechanism, Moved, TableRules
-from sklearn_puffer._rows import check_rows, check_unknown
+from sklearn_puffer._rows import check_size, check_unknown
 from sklearn_puffer._tables import Name, Table, frame_table
 from sklearn_puffer._words import listed, quoted
 
@@ -322,7 +322,7 @@ def check_ids(X: Any, row_id: str) -> None:
     """Refuse ids that are missing or not unique in the whole table, as it is now."""
     with task("ids counted by the engine"):
         rows, absent, distinct = row_ids.count_ids(X, row_id)
-    check_rows(rows)
+    check_size(rows, 1, "row")
     check_present(absent, rows, row_id)
     check_unlike(distinct, rows, row_id)
 

@@ -25,7 +25,6 @@ from sklearn_puffer._rows.rows import (
     RowOrder,
     check_beside,
     check_named,
-    check_rows,
     check_size,
     distinct_rows,
     first_table,

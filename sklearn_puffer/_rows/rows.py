@@ -255,7 +255,7 @@ def next_table(estimator: Any, X: Any) -> Table:
     if is_frame(X):
         table = frame_table(X)
         rules.check_columns(table.names)
-        check_rows(table.n_rows)
+        check_size(table.n_rows, 1, "row")
         return table
     X = _unmerged(X)
     if _is_narrow(estimator, X):
@@ -292,12 +292,6 @@ def refuse_lazy(X: Any) -> None:
             "with row_id=, which makes every computation the same release, or write the table "
             f"once, release that ({way_to_rows(X)} in memory) and count it."
         )
-
-
-def check_rows(n_rows: int) -> None:
-    """Refuse a table without rows."""
-    if not n_rows:
-        raise ValueError("X has 0 row(s) and a minimum of 1 is required to release.")
 
 
 def _unmerged(X: Any) -> Any:

@@ -57,9 +57,10 @@ _STEPS = 4  # of power iteration to the axis along which rows are cut
 _DIGITS = 9  # of scores on that axis
 _MOST_FULL = 8  # secrets; of more not all rectangles are perturbed
 _BITS = 62  # of the probability of each number of exchanged rows
-_MARGINS = (1e-9, 1e-7, 1e-5, 1e-3)  # by which the solver gets less than the budget
+_MARGIN = 1e-9  # by which the solver gets less than the budget
 _LARGEST_BUDGET = 14.0  # nats in the program: larger factors are beyond its tolerances
-_MIXTURES = (1e-6, 1e-4, 1e-2, 0.1, 0.3, 1.0)  # shares of the independent flows
+# shares of the independent flows, until the mixture is within the budget
+_MIXTURES = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.3, 1.0)
 
 
 def exchange_rows(
@@ -427,28 +428,23 @@ def least_exchange(problem: ExchangeProblem) -> Exchange:
     if not problem.pairs:
         return Exchange(sizes, np.diag(sizes * ROW), np.zeros_like(sizes), ROW, problem.people)
     independent = np.outer(sizes, sizes / sizes.sum()), sizes * (sizes - 1) / sizes.sum()
-    solution = independent
-    for inside in _MARGINS:
-        found = _solved(problem, 1.0 - inside)
-        if found is not None and problem.holds(whole := _whole(found, problem)):
-            return whole
-        solution = found or independent
+    solution = _solved(problem) or independent
     for share in _MIXTURES:
         both = zip(solution, independent, strict=True)
-        mixed = [(1 - share) * some + share * other for some, other in both]
-        if problem.holds(whole := _whole(mixed, problem)):
+        whole = _whole([(1.0 - share) * some + share * other for some, other in both], problem)
+        if problem.holds(whole):
             break
     return whole
 
 
-def _solved(problem: ExchangeProblem, share: float) -> tuple[FloatArray, FloatArray] | None:
-    """Return the solver's flows for a share of the budget, in rows; None if it fails.
+def _solved(problem: ExchangeProblem) -> tuple[FloatArray, FloatArray] | None:
+    """Return the solver's flows, in rows; None if it fails.
 
     The variables are flows relative to the independent ones: F(a, b) n / (n_a n_b).
     """
     k, sizes = len(problem.sizes), problem.sizes.astype(float)
     units = np.append(np.outer(sizes, sizes).ravel(), sizes**2) / sizes.sum()
-    most, bound = _limits(problem, share)
+    most, bound = _limits(problem, 1.0 - _MARGIN)
     away = problem.cost * (1.0 - np.eye(k))
     costs = np.zeros(most.shape[1])
     costs[: k * k + k] = np.append(away.ravel(), problem.within_cost) * units
