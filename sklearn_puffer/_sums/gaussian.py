@@ -358,15 +358,15 @@ def gaussian_users(
 
     References
     ----------
-    003, Corollary 1(a) and Eq. (11).
+    003, Corollary 1(a).
 
     Examples
     --------
     >>> from sklearn_puffer.closed_forms import gaussian_users
     >>> from sklearn_puffer.notions import Pufferfish
     >>> scales = gaussian_users([1.0], [1.0], Pufferfish(1.0, 0.3), counts=[10])
-    >>> round(scales.corollary_1a, 6), round(scales.equation_11, 6), scales.exact.scale
-    (1.16819, 1.16819, 0.0)
+    >>> round(scales.corollary_1a, 6), scales.exact.scale
+    (1.16819, 0.0)
     """
     check_pufferfish(notion)
     for name, values in (("sds", sds), ("counts", counts)):
