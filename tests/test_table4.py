@@ -59,7 +59,7 @@ def test_the_text_of_000_prints_the_reductions_at_the_ends_of_its_budgets():
     assert found.index.tolist() == list(PRINTED)
     for epsilon in (0.1, 1.0):
         printed, here = found[f"printed, epsilon {epsilon}"], found[f"here, epsilon {epsilon}"]
-        assert (np.abs(printed - here) <= 0.5).all()  # most are in whole per cent
+        assert (np.abs(printed - here) <= 0.5 + 1e-9).all()  # most are in whole per cent
     assert found.loc[("Simulation (Figure 2b)", "of W_1"), "here, epsilon 1.0"] == pytest.approx(
         73.567, abs=1e-3
     )
