@@ -329,13 +329,10 @@ class Measurer:
         blank = constants(held, self.columns)
         for name in self.beside:
             blank[name] = held[name]
-        row = self.measured(Candidate("nothing but constants"), blank, blind=not self.beside)
-        if self.beside:
-            return row
-        return replace(row, attack=Attacked("none", 0.5, 0.5, 0.5, 0.5))
+        return self.measured(Candidate("nothing but constants"), blank)
 
-    def measured(self, candidate: Candidate, released: Any, *, blind: bool = False) -> Candidate:
-        """Return a candidate with the figures of released rows; none is attacked if ``blind``."""
+    def measured(self, candidate: Candidate, released: Any) -> Candidate:
+        """Return a candidate with the figures of released rows."""
         held, names = self.parts.held, [*self.columns, *self.beside]
         change, equal = changes(held, released, self.columns)
         after, before = (seen(frame, names) for frame in (released, held))
@@ -352,7 +349,7 @@ class Measurer:
             candidate,
             change=change,
             rows_equal=float(equal.all(axis=1).mean()),
-            attack=None if blind else self.attacked(after, attackers_of(None)),
+            attack=self.attacked(after, attackers_of(None)),
             task=score,
             unique=unique,
             smallest=smallest,
