@@ -438,8 +438,8 @@ class _Rows(_Settings):
         size = {
             "rows": str(certificate.n_rows),
             "columns of the table": str(certificate.n_columns or ""),
-            "fingerprint": certificate.fingerprint,
         }
+        mark = [f"Fingerprint: {certificate.fingerprint}."]
         rest = [
             SIGNATURE,
             self.columns(),
@@ -450,7 +450,7 @@ class _Rows(_Settings):
             *_page_of("Ledger", self.ledger, "no release is counted here"),
             Section("What is not guaranteed", sentences=not_promised(self.noiser)),
             Section("Settings", sentences=[f"{settings}."]),
-            self.about(name, by, **size),
+            replace(self.about(name, by, **size), sentences=mark),
         ]
         verdict = self._verdict()
         lines = [*found, *self._of_order(), *self.guarantee(), *self._of_use(), OF_RAW_ROWS]
