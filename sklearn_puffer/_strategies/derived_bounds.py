@@ -118,7 +118,8 @@ def _log_mean(high: FloatArray, low: FloatArray, alpha: float) -> FloatArray:
     log_whole = np.log(-np.expm1(-(high + low)))
     top = np.log(-np.expm1(-low)) - log_whole + (alpha - 1.0) * high
     rest = np.log(-np.expm1(-high)) - log_whole - alpha * low
-    return np.asarray(np.logaddexp(top, rest) + _ROOM * (1.0 + alpha * high))
+    room = _ROOM * (1.0 + alpha * high) + 16.0 * ULP * np.abs(log_whole)
+    return np.asarray(np.logaddexp(top, rest) + room)
 
 
 UpperEnds = Callable[[PriorPair, Noise, Notion], FloatArray]
