@@ -408,11 +408,16 @@ def test_a_ledger_that_goes_in_the_middle_of_a_spend_makes_it_fail(
     assert kind.left(ledger) == 2
 
 
-def test_create_never_overwrites(ledger, kind, noiser, path):
+def test_create_never_overwrites_and_takes_no_foreign_journal(ledger, kind, noiser, path):
     before = path.read_bytes()
     with pytest.raises(FileExistsError, match=r"Ledger\.open"):
         kind.made(path, noiser)
     assert path.read_bytes() == before
+    for suffix in ("-journal", "-wal"):
+        path.with_name(f"new{suffix}").write_bytes(b"left over")
+        with pytest.raises(FileExistsError, match="journal of another database"):
+            kind.made(path.with_name("new"), noiser)
+        path.with_name(f"new{suffix}").unlink()
     with pytest.raises(FileNotFoundError, match="cannot be written, and there is none now"):
         kind.made(path.parent / "nowhere" / "ledger", noiser)
 

@@ -6,7 +6,6 @@ import inspect
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LogisticRegression
 
 import sklearn_puffer
 from sklearn_puffer import (
@@ -83,10 +82,6 @@ ALIGNED = {
         SECRETS,
         lambda x: audit(beside_secrets(), ROWS, sensitive_features=x),
     ),
-    ("audit", "task"): (
-        TABLE["label"],
-        lambda x: audit(fitted(), TABLE, task=(LogisticRegression(), x)),
-    ),
     ("PufferfishSGDClassifier.fit", "y"): (
         TABLE["label"],
         lambda x: PufferfishSGDClassifier().fit(ROWS, x),
@@ -141,7 +136,8 @@ _OTHERS = {
     *(
         (f"Pufferfish{x}", "y") for x in ("Noiser.fit", "Noiser.fit_transform", "Sum.fit")
     ),  # ignored
-    *(("PufferfishNoiser", "groups"), ("audit", "groups"), ("plan", "task")),  # names of columns
+    # names of columns
+    *(("PufferfishNoiser", "groups"), ("audit", "groups"), ("plan", "task"), ("audit", "task")),
     *(
         (f"Pufferfish{x}.transform_batches", "row_id")
         for x in ("Noiser", "Release", "Microaggregator")

@@ -320,6 +320,11 @@ class Account(ABC, Generic[Held]):
     def _create(self, fill: Callable[[Sheet], None]) -> None:
         """Write a new file, readable by its owner alone."""
         check_free(self.path, way=f"open a ledger with {self._kind}.open")
+        for suffix in ("-journal", "-wal"):  # SQLite would roll the new file back by it
+            journal = self.path.with_name(f"{self.path.name}{suffix}")
+            check_free(
+                journal, way="remove the journal of another database, or choose another name"
+            )
         write_new(self.path, _database(fill), private=True)
 
     def _read(self, work: Callable[[Sheet], Answer]) -> Answer:
