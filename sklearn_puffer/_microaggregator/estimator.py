@@ -379,7 +379,7 @@ class ReleasedRows:
         """Add the rows of a release, and return how many of them equal earlier ones."""
         rows, counts = np.unique(digests, return_counts=True)
         table, n_before = digest(rows, counts), int(self._counts.sum())
-        n_repeated = int(counts[np.isin(rows, self._rows)].sum())
+        n_repeated = int(counts[np.isin(rows, self._rows, assume_unique=True)].sum())
         share = 1.0 - np.count_nonzero(self._counts == 1) / max(n_before, 1)
         by_chance = share * len(digests)
         many = bool(n_repeated > by_chance + 3.0 * by_chance**0.5 + 2.0)
