@@ -39,8 +39,9 @@ from sklearn_puffer._tables import records_frame
 from sklearn_puffer._words import quoted, short_number, shown
 from sklearn_puffer.notions import Notion, promised
 
-SCHEMA = "sklearn_puffer.certificate/5"
-READ_SCHEMAS = (SCHEMA, "sklearn_puffer.certificate/4")  # which had no groups of rows
+SCHEMA = "sklearn_puffer.certificate/6"
+# 5 told a part of the noise that may be needed, 4 had no groups of rows
+READ_SCHEMAS = (SCHEMA, "sklearn_puffer.certificate/5", "sklearn_puffer.certificate/4")
 NO_PRIOR = (
     "this certificate does not hold its noise, so it knows no other prior; take that of a fitted "
     "PufferfishNoiser, or fit again."
