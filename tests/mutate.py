@@ -27,7 +27,7 @@ TIMEOUT = 300.0  # seconds; a loop without end counts as noticed
 # The tests that concern each module, the quickest first: the first that fails ends the run.
 LOSSES = "line_pairs quadrature composition exact_losses"
 TESTS = {
-    "_losses.divergences": f"ends_in_order {LOSSES} boxes coarse_losses category_kernel",
+    "_losses.divergences": f"ends_in_order {LOSSES} boxes category_kernel",
     "_losses.line": f"ends_in_order {LOSSES} mixture_distributions gaussian_student",
     "_losses.quadrature": f"ends_in_order mixture_distributions {LOSSES} gaussian_student",
     "_losses.laplace_pair": f"convolutions ends_in_order {LOSSES} known_values category_kernel",
@@ -44,10 +44,9 @@ TESTS = {
     "_losses.convolution": (
         f"convolutions known_values accounting {LOSSES} category_sets category_kernel"
     ),
-    "_losses.boxes": "box_bounds boxes coarse_losses weaker_guarantees exact_losses",
+    "_losses.boxes": "box_bounds boxes weaker_guarantees exact_losses",
     "_losses.pair_losses": (
-        "calibration coarse_losses category_kernel known_values "
-        "exact_losses gaussian_rows weaker_guarantees"
+        "calibration category_kernel known_values exact_losses gaussian_rows weaker_guarantees"
     ),
     "_losses.swap_odds": "swap_flows swap_theorem",
     "_losses.prototype_losses": "prototype_losses least_change",
@@ -71,7 +70,7 @@ TESTS = {
     "_certificates.composition": "spending category_kernel ledger releases",
     "_rows.parameters": "settings groups bad_input swap_estimator",
     "_noiser.problem": "settings weighting against groups parts calibration releases",
-    "_noiser.scales": "lower_ends weighting robustness calibration coarse_losses settings against",
+    "_noiser.scales": "lower_ends weighting robustness calibration settings against",
     "_noiser.against": "robustness against releases",
     "_noiser.release": "lower_ends release_displays lookup estimator keyed drift",
     "_noiser.utility": "value_groups release_displays utility",

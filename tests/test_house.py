@@ -729,3 +729,17 @@ def test_a_table_walks_through_thirteen_modules_at_most():
     walk |= _walk_of_the_table(lambda: noiser.transform(table))
     assert {"_tables/frame", "_noiser/read_table"} <= walk
     assert len(walk) <= 13, sorted(walk)  # those of the base of all estimators included
+
+
+def test_mutants_are_held_against_modules_and_tests_that_exist():
+    """The script itself needs Cosmic Ray, so it is read, and not imported."""
+    tree = ast.parse((PYPROJECT.parent / "tests" / "mutate.py").read_text(encoding="utf-8"))
+    names = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and node.targets[0].id in ("LOSSES", "TESTS"):
+            exec(ast.unparse(node), names)
+    for module, tests in names["TESTS"].items():
+        path = PYPROJECT.parent / "sklearn_puffer" / module.replace(".", "/")
+        assert path.with_suffix(".py").exists(), module
+        for test in tests.split():
+            assert (PYPROJECT.parent / "tests" / f"test_{test}.py").exists(), (module, test)

@@ -229,7 +229,7 @@ class LossTable:
         Returns
         -------
         ndarray of shape (n_pairs, 2)
-            Rounded up; infinite where only one of two priors has mass.
+            To a few units in the last place of logs; infinite where one prior alone has mass.
         """
         if self._groups:
             return self._collected([group.without_noise() for group in self._groups])
