@@ -137,9 +137,8 @@ def found_in(made, kind, rows, seed, n=N):
 @pytest.mark.slow
 @pytest.mark.usefixtures("findings_alone")
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_is_broken_on_purpose_is_found_in_each_of_11_audits(name):
-    """All of 11 are found with a chance below 5 % where the power is below .76."""
-    assert all(found_in(*BROKEN[name], seed) for seed in range(11))
+def test_what_is_broken_on_purpose_is_found_in_19_of_20_audits(name):
+    assert sum(found_in(*BROKEN[name], seed) for seed in range(20)) >= 19
 
 
 @pytest.mark.slow
@@ -159,10 +158,9 @@ HONEST = {
 @pytest.mark.slow
 @pytest.mark.usefixtures("findings_alone")
 @pytest.mark.parametrize("name", HONEST)
-def test_of_12_honest_releases_none_is_a_finding(name):
-    """None of 12 is one with a chance below 5 % where more than .22 are, as at most 1 of 20."""
-    sizes = [120, N] * 6
-    assert not any(found_in(*HONEST[name], seed, n) for seed, n in enumerate(sizes))
+def test_of_20_honest_releases_at_most_one_is_a_finding(name):
+    sizes = [120, N] * 10
+    assert sum(found_in(*HONEST[name], seed, n) for seed, n in enumerate(sizes)) <= 1
 
 
 @pytest.mark.slow
