@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
 
 from sklearn_puffer import PufferfishNoiser, audit, plan
 from sklearn_puffer._fits import learnable
@@ -69,15 +68,13 @@ def test_noise_refuses_an_empty_column_by_name(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", ["label", LogisticRegression()])
 @pytest.mark.parametrize("kind", COLUMNS)
-def test_audits_and_their_tasks_take_them(kind, task):
+def test_audits_and_their_tasks_take_them(kind):
     rows = pd.concat([table(kind)] * 2, ignore_index=True)
     noiser = PufferfishNoiser(1.0, sensitive="secret", public="label").fit(rows)
-    aim = task if isinstance(task, str) else (task, rows["label"].to_numpy())
-    found = audit(noiser, rows, task=aim)
-    by_label = "AUC on true rows" in set(found.utility["what"])
-    assert by_label == (task != "label")  # which is then the one released column
+    found = audit(noiser, rows, task="label")
+    # the target is the one released column
+    assert "AUC on true rows" not in set(found.utility["what"])
 
 
 def test_only_columns_of_numbers_without_any_value_are_filled():
