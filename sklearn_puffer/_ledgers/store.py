@@ -295,11 +295,6 @@ class Account(ABC, Generic[Held]):
     def _page(self) -> Page:
         """Return what is on record, for people."""
 
-    @property
-    def rule(self) -> Rule:
-        """How releases add up, and the budget of each data set, or person."""
-        return self._held().rule
-
     def __repr__(self) -> str:
         return f"{self._kind}({str(self.path)!r})"
 
