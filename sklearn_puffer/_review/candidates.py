@@ -249,7 +249,7 @@ def _planned(given: Given, params: Mapping[str, Any], parts: Parts, seed: int) -
     rows = ranked(done, bare, max(_ALIKE, 1.0 / math.sqrt(n_rows)))
     notes = [
         *_of_secrets(given, measurer),
-        *_of_rows(measurer, raw.attack),
+        *_of_rows(measurer, [row.attack for row in (raw, *done) if row.attack is not None]),
         *_of_people(given, measurer, owned=owned),
     ]
     return Plan(
@@ -314,12 +314,12 @@ def _of_secrets(given: Given, measurer: Measurer) -> Iterator[str]:
             )
 
 
-def _of_rows(measurer: Measurer, attack: Attacked | None) -> Iterator[str]:
-    """Yield a note where few rows are measured; the attack is that on the rows as they are."""
-    width = math.inf if attack is None else attack.high - attack.low
+def _of_rows(measurer: Measurer, attacks: Sequence[Attacked]) -> Iterator[str]:
+    """Yield a note where few rows are measured, by the attack of which least is known."""
+    width = max((attack.high - attack.low for attack in attacks), default=math.inf)
     if width > measured.WIDEST or measurer.parts.folds:
-        told = f"which makes the 95 % interval of an attack on them as they are {width:.2f} wide"
-        told = "too few to judge an attack" if attack is None else told
+        told = f"which makes 95 % intervals of attacks up to {width:.2f} wide"
+        told = told if attacks else "too few to judge an attack"
         yield f"{len(measurer.parts.held)} rows are measured, {told}: plan on more if you can."
 
 
