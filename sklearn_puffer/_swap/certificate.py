@@ -98,13 +98,16 @@ class ExchangeFacts:
         """Return what insiders may learn of each other; ``who`` may be "groups"."""
         if self.insiders is None:
             return "Not covered: insiders. Who finds the own row may learn its holder's secret."
+        alone = (
+            f" Those whose secret just one of the other {who} of their stratum has learn that it "
+            f"is not this one: a share of {self.rare:.2g} of the {who}."
+        )
         return (
             "An insider who finds the own row with somebody, and goes by nothing else (not even by "
             "the row he holds himself), shifts the odds about the holder at most "
-            f"{times(self.insiders)}{_OF_DISTANCE if self.distances else ''}. Those whose secret "
-            f"just one of the other {who} of their stratum has learn that it is not this one: a "
-            f"share of {self.rare:.2g} of the {who}. (Proven: "
-            f"{short_number(self.insider_loss or 0.0)}.)"
+            f"{times(self.insiders)}{_OF_DISTANCE if self.distances else ''}."
+            f"{alone if self.rare > 0.0 else ''} "
+            f"(Proven: {short_number(self.insider_loss or 0.0)}.)"
         )
 
     def not_covered(self) -> list[str]:
