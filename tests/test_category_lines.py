@@ -83,6 +83,17 @@ def test_pure_losses_are_the_largest_ratio_of_the_extremes(sets, family):
         assert loss <= 1.02 * seen
 
 
+def test_several_pairs_lose_together_what_each_loses_alone(sets):
+    third = set_around_counts([[0, 1], ATOMS], [30, 5, 60, 10, 20, 40], error_share(0.95, [6, 6]))
+    first, second = sets
+    pairs = [(first, second), (third, first), (second, third)]
+    noise = MixedNoise(Cauchy(tuple(THETAS)), (MIXING, None))
+    together = SetLosses(pairs, noise, Pufferfish(1.0)).losses(1.0)
+    alone = [SetLosses([pair], noise, Pufferfish(1.0)).losses(1.0)[0] for pair in pairs]
+    assert together == pytest.approx(np.array(alone), rel=1e-12)
+    assert len(np.unique(together)) == 6
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("family", [Gaussian, Laplace])
 def test_other_losses_are_integrals_of_the_extremes_over_all_categories(sets, family):
