@@ -174,9 +174,14 @@ def read_as(kind: Any, value: Any, field: str) -> Any:
 
 
 def _built(kind: Any, value: Any, field: str) -> Any:
-    """Return a dataclass from an object; fields with a default may be absent."""
+    """Return a dataclass from an object; fields with a default may be absent.
+
+    Names in the attribute ``RETIRED`` of the class are those of fields that earlier versions wrote.
+    """
     if type(value) is not dict:
         raise _wrong(field, "an object", value)
+    retired = getattr(kind, "RETIRED", ())
+    value = {name: part for name, part in value.items() if name not in retired}
     declared = {spec.name: spec for spec in fields(kind)}
     if strange := sorted(value.keys() - declared.keys()):
         raise FieldError(f"field {_inside(field, strange[0])} is not known")

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import isfinite
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -108,6 +108,8 @@ class PrototypeFacts:
     strata : StrataFacts or None
         With known columns; all figures are then about the odds within a stratum.
     """
+
+    RETIRED: ClassVar[tuple[str, ...]] = ("further", "beyond")
 
     n_prototypes: int
     smallest: int

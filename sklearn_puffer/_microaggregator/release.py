@@ -176,15 +176,6 @@ class TypicalRows(Mechanism):
         parts = (self.prototypes.coordinates, typical, self.prototypes.sizes, channel, drawn, *more)
         return digest("sklearn_puffer.microaggregation/1", parts, *about)
 
-    @classmethod
-    def read_certificate(cls, record: Mapping[str, Any]) -> Any:
-        """Return the certificate that ``to_dict`` wrote; those of before told of more."""
-        facts = record.get("prototypes")
-        if isinstance(facts, dict):
-            kept = {name: x for name, x in facts.items() if name not in ("further", "beyond")}
-            record = {**record, "prototypes": kept}
-        return super().read_certificate(record)
-
     def to_record(self) -> dict[str, Any]:
         """Return the fields of a release artifact."""
         record: dict[str, Any] = {

@@ -30,7 +30,13 @@ from sklearn_puffer._documents import (
     written,
 )
 from sklearn_puffer._release.drift import PARTS, Drift, Margin, compared_rows, n_cells
-from sklearn_puffer._release.mechanism import FittedMechanism, Mechanism, Patterns, TableRules
+from sklearn_puffer._release.mechanism import (
+    FittedMechanism,
+    Mechanism,
+    Patterns,
+    TableRules,
+    certificate_from_dict,
+)
 from sklearn_puffer._rows import RowGroups
 from sklearn_puffer._tables import UNITS, Kind, Missing, Name
 from sklearn_puffer._words import listed, plain, quoted
@@ -185,7 +191,7 @@ def read_artifact(text: str) -> tuple[FittedMechanism, Any]:
         record.read(name, str)
     record.read("key_material", str, "")
     kind = _kind_of(record.read("mechanism", str, ""))
-    certificate = kind.read_certificate(record.read("certificate", dict))
+    certificate = certificate_from_dict(record.read("certificate", dict), kind.certificate)
     record.read("awaited", bool, False)  # which was written until 0.3
     record.check(certificate.fingerprint == record.read("fingerprint", str), "fingerprint")
     columns = record.listed("columns") if record.has("columns") else []

@@ -185,11 +185,6 @@ class Mechanism(ABC):
     def from_record(cls, record: Fields, columns: Sequence[Fields]) -> Mechanism:
         """Return the mechanism whose fields, and records of columns, were written."""
 
-    @classmethod
-    def read_certificate(cls, record: Mapping[str, Any]) -> Any:
-        """Return the certificate that ``to_dict`` wrote."""
-        return certificate_from_dict(record, cls.certificate)
-
     def terms(self, release: Any) -> Terms:
         """Return what a report of this fitted estimator, or artifact, says of it."""
         return Terms()
