@@ -239,11 +239,10 @@ def iteration_loss(
     Notes
     -----
     *Formal guarantees.* The a_t are those of `optimal_shifts`, or, for other noise than Gaussian
-    noise, a_t = s_t (004, Prop. 6.4) where that is less.
-    It is an upper bound in real arithmetic, rounded up, for every contractive
-    iteration with such displacements, by the theorem at the top of the module's source, which also
-    has the norm for each noise in several dimensions. It is not exact: maps that bring points
-    closer than c_t lose less.
+    noise, a_t = s_t (004, Prop. 6.4) where that is less. It is an upper bound in real arithmetic,
+    rounded up, for every contractive iteration with such displacements, by the theorem at the top
+    of the module's source, which also has the norm for each noise in several dimensions. It is not
+    exact: maps that bring points closer than c_t lose less.
 
     Examples
     --------

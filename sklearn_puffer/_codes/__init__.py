@@ -22,7 +22,6 @@ from sklearn_puffer._codes.intervals import bins_of, edges_of, in_intervals, in_
 from sklearn_puffer._codes.secrets import NO_SECRETS, Coarse, SecretRule, distances_of, merges_of
 from sklearn_puffer._codes.selection import (
     LARGEST_SINGLE,
-    MOST_SECRETS,
     Pair,
     Secret,
     check_few,

@@ -464,9 +464,8 @@ def _together_on_spark(X: Any, number: str, n: int, release: Release, rank: str)
 
 def _together_on_duckdb(X: Any, number: str, n: int, release: Release, rank: str) -> Any:
     duckdb, place = import_module("duckdb"), X.columns.index(number) + 1
-    with X.order(f"#{place}").to_arrow_reader(
-        _FETCHED
-    ) as rows:  # the connection is free again afterwards
+    # a reader that is closed frees the connection
+    with X.order(f"#{place}").to_arrow_reader(_FETCHED) as rows:
         schema = release(rows.schema.empty_table()).schema
         made = _spooled(_of_each(rows, number), schema, release)
     rows = duckdb.from_arrow(made)

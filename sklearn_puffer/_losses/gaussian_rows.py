@@ -62,7 +62,6 @@ Ends = tuple[float, float]
 
 _ROOM = 64.0 * UNIT
 _MOST_NODES = 2**16
-_MOST_CORNERS = 12  # columns whose signs are all tried
 
 
 def rows_computable(

@@ -69,7 +69,6 @@ LEVEL = 0.01
 """The probability of a false alarm, over all columns and values together."""
 LEAST_ROWS = 30
 """Fewer rows say nothing about their distribution."""
-_WORST = 10
 _TINY = 1e-9
 _OF_COLUMN = ["name", "outside", "missing", "distance", "p", "drifted"]
 

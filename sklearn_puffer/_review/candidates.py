@@ -165,8 +165,7 @@ def plan(
         single rows here.
     sensitive : str, int, list of these, or {column: bins, edges or None}
         The sensitive columns, as in `PufferfishMicroaggregator`: a tuple in a list protects the
-        combinations of its columns. Values with too few rows to
-        be attacked are named in the notes.
+        combinations of its columns. Values with too few rows to be attacked are named in the notes.
     public : str, int or list of these, default=None
         The columns to release. None proposes all others but the task's, those that stay with
         people, and those that hold dates, cannot be read, or look like identifiers; text that does

@@ -290,7 +290,7 @@ def single_moves(shifts: FloatArray, noise: Noise) -> Moves:
     return Moves(shifts, ground_cost(noise, shifts), np.ones_like(starts), starts)
 
 
-_LARGEST_EXPONENT = 600.0  # e^500 times any count still is a float
+_LARGEST_EXPONENT = 600.0  # e^600 times any count still is a float
 
 
 @dataclass(frozen=True, eq=False)
