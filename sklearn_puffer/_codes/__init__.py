@@ -11,15 +11,29 @@ from sklearn_puffer._codes.columns import (
     row_blocks,
     rule_of,
 )
-from sklearn_puffer._codes.counting import CodeArray, Coded, CountedRows, count, distinct, tally
-from sklearn_puffer._codes.identifiers import (
+from sklearn_puffer._codes.counting import (
     WAY_OF_TEXT,
+    CodeArray,
+    Coded,
+    CountedRows,
     check_no_identifier,
+    count,
+    distinct,
     hardly_repeats,
     identifier_kind,
+    tally,
 )
-from sklearn_puffer._codes.intervals import bins_of, edges_of, in_intervals, in_intervals_of
-from sklearn_puffer._codes.secrets import NO_SECRETS, Coarse, SecretRule, distances_of, merges_of
+from sklearn_puffer._codes.secrets import (
+    NO_SECRETS,
+    Coarse,
+    SecretRule,
+    bins_of,
+    distances_of,
+    edges_of,
+    in_intervals,
+    in_intervals_of,
+    merges_of,
+)
 from sklearn_puffer._codes.selection import (
     LARGEST_SINGLE,
     Pair,

@@ -1,8 +1,6 @@
 """A table in memory: columns, values and names in, frames out; no other folder knows pandas."""
 
-from sklearn_puffer._tables.alike import alike
-from sklearn_puffer._tables.digests import LARGEST_DIGEST, row_digests, row_hashes
-from sklearn_puffer._tables.features import Features
+from sklearn_puffer._tables.alike import LARGEST_DIGEST, alike, row_digests, row_hashes
 from sklearn_puffer._tables.frame import (
     AnyTable,
     Finished,
@@ -21,17 +19,11 @@ from sklearn_puffer._tables.frame import (
     taken_rows,
     values_of,
 )
-from sklearn_puffer._tables.results import (
-    counts_frame,
-    named_frame,
-    records_frame,
-    series,
-    values_frame,
-)
 from sklearn_puffer._tables.times import UNITS, date_columns, in_whole_days
 from sklearn_puffer._tables.values import (
     LABEL_TYPES,
     Faults,
+    Features,
     Kind,
     Missing,
     Name,
@@ -40,6 +32,11 @@ from sklearn_puffer._tables.values import (
     check_objects,
     check_type,
     check_unique,
+    counts_frame,
     fetched_values,
+    named_frame,
+    records_frame,
+    series,
+    values_frame,
     without_na,
 )

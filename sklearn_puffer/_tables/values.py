@@ -1,12 +1,13 @@
 """One column of any table as numpy arrays: numbers, or codes into a list of levels.
 
-Here are the kinds of values, their checks, and how columns of pandas and of narwhals are read.
+Here are the kinds of values, their checks, how columns of pandas and of narwhals are read, and the
+pandas frames and series that are made of values: features of a classifier, and results.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Literal, TypeVar
@@ -505,3 +506,137 @@ def check_finite(block: Array, name: Name) -> None:
         raise ValueError(
             f"column {name!r} contains {word}; drop or replace such values in fit and transform."
         )
+
+
+# ------------------------------------------------------------------------- frames of pandas
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """The rows of a classifier.
+
+    Attributes
+    ----------
+    frame : DataFrame of shape (n_rows, n_columns)
+        Numbers, booleans, and strings and categories as ``category`` with all their levels;
+        missing values stay missing, and columns have the names of the table.
+    keys : ndarray of int of shape (n_rows, n_columns)
+        The rank of each value in its column: rows are equal if their keys are, and keys do not
+        depend on the order of rows.
+    """
+
+    frame: Any
+    keys: Array
+
+    @classmethod
+    def of(cls, columns: Mapping[Name, Values]) -> Features:
+        """Return the rows of some columns.
+
+        >>> features = Features.of({"age": Values("integer", np.array([30, 20, 30]))})
+        >>> features.frame["age"].tolist(), features.keys[:, 0].tolist()
+        ([30, 20, 30], [1, 0, 1])
+        """
+        data = {name: _feature(values) for name, values in columns.items()}
+        keys = [values.ranks() for values in columns.values()]
+        return cls(pd.DataFrame(data), np.stack(keys, axis=1))
+
+    def take(self, rows: Array) -> Any:
+        """Return some rows as a DataFrame, numbered from 0."""
+        return self.frame.iloc[rows].reset_index(drop=True)
+
+    def taken(self, rows: Array) -> Features:
+        """Return some rows."""
+        return Features(self.take(rows), self.keys[rows])
+
+    def without_many_levels(self, most: int) -> Features:
+        """Return the rows with columns of more than ``most`` levels as codes."""
+        codes = {
+            name: self.keys[:, k]
+            for k, (name, dtype) in enumerate(self.frame.dtypes.items())
+            if isinstance(dtype, pd.CategoricalDtype) and len(dtype.categories) > most
+        }
+        if not codes:
+            return self
+        frame = self.frame.copy(deep=False)
+        for name, column in codes.items():
+            frame[name] = column
+        return Features(frame, self.keys)
+
+    def chosen(self, names: Any) -> Features:
+        """Return the rows with some of the columns, in that order."""
+        return Features(self.frame[list(names)], self.keys)
+
+
+def _feature(values: Values) -> Any:
+    if values.kind == "category":
+        levels: Any = pd.Index(list(values.levels or ()))
+        return pd.Categorical.from_codes(values.filled(-1), levels)
+    if values.kind == "float":
+        return values.data + 0.0  # -0.0 is 0.0
+    if values.missing is None:
+        return values.data
+    return np.where(values.missing, np.nan, values.data.astype(float))
+
+
+def series(data: Mapping[Name, float], name: str) -> pd.Series[float]:
+    """Return a float Series indexed by column name or position."""
+    return pd.Series(list(data.values()), index=pd.Index(list(data)), name=name, dtype=float)
+
+
+def named_frame(
+    records: Mapping[Name, Mapping[str, float]], columns: Sequence[str]
+) -> pd.DataFrame:
+    """Return a DataFrame of floats with a row for each column, by name or position."""
+    rows = [[record[column] for column in columns] for record in records.values()]
+    return pd.DataFrame(rows, index=pd.Index(list(records)), columns=list(columns), dtype=float)
+
+
+def records_frame(records: list[tuple[Any, ...]], columns: Sequence[Name]) -> pd.DataFrame:
+    """Return the DataFrame of a certificate's rows."""
+    return pd.DataFrame.from_records(records, columns=list(columns))
+
+
+def values_frame(columns: Mapping[Name, Values]) -> pd.DataFrame:
+    """Return columns of values as a DataFrame, in types that allow missing values."""
+    data = {name: _bare_column(values) for name, values in columns.items()}
+    return pd.DataFrame(data, columns=pd.Index(list(data)))
+
+
+def _bare_column(values: Values) -> Any:
+    if values.levels is not None:
+        codes: Any = values.filled(-1)
+        if values.declared:
+            return pd.Categorical.from_codes(codes, pd.Index(values.levels), values.ordered)
+        return take_levels(values.levels, codes)
+    if values.unit is not None:
+        times: Array = values.data.astype(values.unit)
+        if values.missing is not None:
+            times[values.missing] = "NaT"
+        return times
+    if values.missing is None or values.kind == "float":
+        return values.data
+    dtype: Any = "boolean" if values.kind == "boolean" else "Int64"
+    column = pd.array(values.data, dtype=dtype)
+    column[values.missing] = pd.NA
+    return column
+
+
+def counts_frame(
+    counts: Array,
+    columns: Sequence[tuple[Any, ...]],
+    strata: tuple[Sequence[Name], Sequence[Any]] | None = None,
+) -> pd.DataFrame:
+    """Return counts, with columns named by a sensitive column and a secret, or by a secret.
+
+    ``strata`` are the names of their columns, and their values; each has equally many rows.
+    """
+    index: Any = None
+    if strata is not None:
+        names, labels = strata
+        each = [label if len(names) > 1 else (label,) for label in labels]
+        rows = [(*label, k) for label in each for k in range(len(counts) // len(labels))]
+        index = pd.MultiIndex.from_tuples(rows, names=[*names, "prototype"])
+    if len({column for column, _ in columns}) == 1:
+        labels = pd.Index([secret for _, secret in columns], tupleize_cols=False)
+        return pd.DataFrame(counts, index, labels)
+    return pd.DataFrame(counts, index, pd.MultiIndex.from_tuples(columns))
