@@ -31,7 +31,7 @@ from sklearn_puffer._losses import is_computable
 from sklearn_puffer._losses.pair_losses import CategoryLayers
 from sklearn_puffer._noise import WHOLE, MixedNoise, Mixing, kept_numerator, seeded_entropy
 from sklearn_puffer._noiser import problem
-from sklearn_puffer._noiser.remarks import wide_sentence
+from sklearn_puffer._noiser.fit import wide_sentence
 from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.bounds import Relaxed, approximate, distribution_aware, sensitivity, wasserstein
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray
-from sklearn_puffer._certificates import ModelFacts
+from sklearn_puffer._certificates import MODEST, ModelFacts
 from sklearn_puffer._codes import (
     Coded,
     Column,
@@ -43,7 +43,6 @@ from sklearn_puffer._fits import (
     whole_masses,
 )
 from sklearn_puffer._noise import Mixing, Unchanged
-from sklearn_puffer._noiser import remarks as say
 from sklearn_puffer._noiser.priors import (
     Adversary,
     empirical_adversary,
@@ -63,6 +62,7 @@ from sklearn_puffer.fits import ClassifierFit
 _MOST_COMPARED = 1 << 16  # rows, beyond which the boosted default is not fitted
 _MOST_LEVELS = 255  # of a category in the boosted default; codes of more are numbers to it
 _FOLDS = 5
+_MANY_ROWS = 20_000  # with fewer, boosting by default is overconfident
 _LEAST_ROWS = 100  # of a table, for a warning about rows that occur once
 _MOST_SINGLE = 0.5
 
@@ -434,4 +434,13 @@ def single_rows(read: TableRead, counted: Adversary) -> list[str]:
         )
         found.append((alone / read.rows.total, [read.columns[k].name for k in group]))
     share, names = max(found, key=lambda group: (group[0], len(group[1])), default=(0.0, []))
-    return [say.single_rows_sentence(names, share, read.rows.total)] if share > _MOST_SINGLE else []
+    return [single_rows_sentence(names, share, read.rows.total)] if share > _MOST_SINGLE else []
+
+
+def single_rows_sentence(names: Sequence[Name], share: float, n_rows: int) -> str:
+    """Return the warning about a counted distribution that is the list of rows."""
+    boosting = "HistGradientBoostingClassifier()" if n_rows >= _MANY_ROWS else MODEST
+    return (
+        f"{share:.0%} of the {n_rows} rows of {len(names)} columns occur once given their secret: "
+        f"the counted prior is this table; release fewer columns, or take prior={boosting}."
+    )

@@ -25,14 +25,15 @@ from sklearn_puffer._noiser.priors import (
     Group,
     Members,
     SecretPair,
+    choices_of,
     given_adversary,
     make_groups,
     parts_of,
+    who_know,
 )
 from sklearn_puffer._noiser.problem import Bounds, Mixings, Problem, noise_of
 from sklearn_puffer._noiser.scales import Calibrated, Solution, exact_over_sets, rounded
 from sklearn_puffer._noiser.settings import Settings
-from sklearn_puffer._noiser.side_information import known_among, with_known
 from sklearn_puffer._release import Drift, Margin, compared_rows
 from sklearn_puffer._rows import RowGroups
 from sklearn_puffer._sets import computable, error_share, set_around, work
@@ -178,7 +179,8 @@ class FittedNoise:
         >>> round(told.loss, 6), told.holds
         (0.827989, False)
         """
-        further = with_known(self._checked(prior), self.known, self.groups)
+        alone = self._checked(prior)
+        further = [alone, *who_know(choices_of([alone], self.known, self.groups), self.groups)]
         secret_pairs, groups = make_groups(further, self.pairs, self.groups)
         groups = [[part.rounded(self.grids) for part in group] for group in groups]
         lower, upper, recomputed = self._as_drawn(groups, len(secret_pairs))
@@ -201,6 +203,7 @@ class FittedNoise:
     def restricted(self, members: Members) -> FittedNoise:
         """Return the release of some of the columns alone, whose rows are complete."""
         positions, every = list(members), list(range(len(members)))
+        known = [[positions.index(k) for k in some if k in positions] for some in self.known]
         return replace(
             self,
             problem=self.problem.restricted(positions),
@@ -209,7 +212,7 @@ class FittedNoise:
             groups=[every],
             members=[tuple(every)],
             margins=(),
-            known=known_among(self.known, positions),
+            known=[some for some in known if some],
         )
 
     def _checked(self, prior: Any) -> Adversary:

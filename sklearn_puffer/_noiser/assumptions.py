@@ -8,7 +8,6 @@ from sklearn_puffer._certificates import KEYED, ColumnNoise, ModelFacts
 from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._noiser.adversaries import TablePriors
 from sklearn_puffer._noiser.read_table import TableRead
-from sklearn_puffer._noiser.remarks import quiet_sentence
 from sklearn_puffer._noiser.scales import Calibrated
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._rows import RowGroups
@@ -31,6 +30,14 @@ def about_quiet(
     way = "without it (bins as their median)" if {*names} & {*table.merged} else "unchanged"
     rows = table.rows.total, table.fewest_rows
     return [quiet_sentence(named(names), way, *rows)] if names else []
+
+
+def quiet_sentence(names: str, way: str, n_rows: int, fewest_rows: int) -> str:
+    """Return which columns are released without noise, and by how many rows that was found."""
+    return (
+        f"Column(s) {names} need no noise under this prior and are released {way}; see if "
+        f"{n_rows} rows (rarest secret: {fewest_rows}) suffice."
+    )
 
 
 def assumptions_of(

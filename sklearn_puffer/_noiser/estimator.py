@@ -326,7 +326,7 @@ class PufferfishNoiser(TableRelease):
 
     def _learnt(self, parameters: Settings, rows: FitRows) -> LearntMechanism:
         with once_warned():
-            return learn(parameters, rows).plain()
+            return learn(parameters, rows)
 
     @property
     def theta_(self) -> Any:

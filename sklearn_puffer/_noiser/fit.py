@@ -5,16 +5,16 @@ Certificate, releases and warnings follow from these.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
-from math import prod
-from typing import Any
+from itertools import chain, combinations
+from operator import itemgetter, methodcaller
 
 import numpy as np
 
-from sklearn_puffer._base import FloatArray
+from sklearn_puffer._base import FloatArray, check_pairs
 from sklearn_puffer._certificates import (
     Certificate,
     ColumnNoise,
@@ -32,8 +32,8 @@ from sklearn_puffer._certificates import (
 )
 from sklearn_puffer._certificates import sentences as told
 from sklearn_puffer._codes import Column
+from sklearn_puffer._losses import LossTable
 from sklearn_puffer._noise import MixedNoise, Unchanged, grid_step, sampler
-from sklearn_puffer._noiser import remarks as say
 from sklearn_puffer._noiser.adversaries import TablePriors, about_rows, table_priors
 from sklearn_puffer._noiser.against import (
     DEFAULT_LEVEL,
@@ -50,34 +50,38 @@ from sklearn_puffer._noiser.priors import (
     Adversary,
     Group,
     Members,
+    changed,
+    choices_of,
     make_groups,
     named_distributions,
+    who_know,
 )
-from sklearn_puffer._noiser.problem import Problem, cells_of, exact_bins, too_wide
+from sklearn_puffer._noiser.problem import Problem, cells_of, exact_bins, has_exact_loss, too_wide
 from sklearn_puffer._noiser.read_table import TableRead, read_table
 from sklearn_puffer._noiser.release import ColumnRelease, scale_of
 from sklearn_puffer._noiser.scales import Calibrated, find_scales, weighted
 from sklearn_puffer._noiser.settings import Settings
-from sklearn_puffer._noiser.side_information import check_kept, who_know_values
 from sklearn_puffer._noiser.utility import utilities
 from sklearn_puffer._release import LearntMechanism, Patterns
 from sklearn_puffer._rows import FitRows
 from sklearn_puffer._tables import Name
-from sklearn_puffer._words import briefly
+from sklearn_puffer._words import brief, briefly, listed, quoted
 from sklearn_puffer.bounds import sensitivity
 from sklearn_puffer.calibration import exact
 
 MOST_JOINT_POINTS = 1 << 23
 """Largest number of joint rows, over all secret pairs, that a coupling is built for."""
 _REMEDY = 'strategy="exact" keeps the guarantee, or says why no noise does.'
+_CLOSE = 1e-9  # share of the budget that known columns must leave for the noise
 _FEW_ROWS = 5  # of a secret, of which a confidence set says next to nothing
 _MOST_CELLS = 1 << 14  # of a pair of columns, if the loss is attained at a vertex of the grid
 _MOST_ALONE = 1 << 9  # of a single column otherwise
+_LONG, _FLOAT = 10**7, 10**300  # numbers written in full; numbers within the range of floats
 _MOST_PAIRS = 64  # of secrets, if the loss of each is computed on its own
 
 
 @dataclass(frozen=True, eq=False)
-class Learnt:
+class _Learnt:
     """The priors, scales and proof of a table, with the certificate and releases built on them."""
 
     read: TableRead
@@ -88,63 +92,40 @@ class Learnt:
     over_set: SetLoss | DeferredLoss | None
     no_sets: str | None  # why there are none, where they were asked for
 
-    @property
-    def settings(self) -> Settings:
-        """The settings."""
-        return self.read.settings
-
-    @property
-    def columns(self) -> list[Column]:
-        """The columns that are released."""
-        return self.read.bare_columns
-
     @cached_property
-    def _members(self) -> list[Members]:
+    def members(self) -> list[Members]:
         """The sets of columns over which the fitted adversary has distributions."""
         distributions = [
             of for of_secret in self.priors.adversaries[0].values() for of in of_secret.values()
         ]
         return sorted({members for of in distributions for members in of})
 
-    def patterns(self) -> Patterns:
-        """Return which columns of each group occurred together, where others may be missing."""
-        if not self.read.propagated:
-            return {}
-        names = self.read.public
-        return {
-            tuple(names[k] for k in group): {
-                tuple(names[k] for k in members)
-                for members in self._members
-                if set(members) <= set(group)
-            }
-            for group in self.read.groups
-        }
-
     @cached_property
     def releases(self) -> list[ColumnRelease]:
         """How every public column is released."""
-        calibrated, releases = self.calibrated, []
-        found = zip(calibrated.theta.tolist(), calibrated.grids.tolist(), strict=True)
-        for column, mixing, (theta, grid) in zip(
-            self.columns, self.priors.mixings, found, strict=True
-        ):
-            noise = self.settings.noise.with_scale(theta) if theta else None
+        settings, found, releases = self.read.settings, self.calibrated, []
+        theta, grids = found.theta.tolist(), found.grids.tolist()
+        columns, mixings = self.read.bare_columns, self.priors.mixings
+        for column, mixing, scale, grid in zip(columns, mixings, theta, grids, strict=True):
+            noise = settings.noise.with_scale(scale) if scale else None
             if noise is not None and mixing is not None:
                 noise = MixedNoise(noise, (mixing,))
-            releases.append(ColumnRelease(column, noise, grid, self.settings.columns.output))
+            releases.append(ColumnRelease(column, noise, grid, settings.columns.output))
         return releases
 
     def certificate(self) -> Certificate:
         """Return the certificate, with both directions of every pair, and no fingerprint yet."""
-        settings, read, problem = self.settings, self.read, self.problem
+        read, problem, settings = self.read, self.problem, self.read.settings
         guarantee, knowledge = settings.guarantee, settings.knowledge
         # a confidence set was asked for, and the loss over it is not computable
         fallen_back = problem.strategy is not knowledge.strategy
         by_groups = not isinstance(knowledge.dependence, str)
-        fitted, models = self.fitted_noise(), self.priors.facts
-        found = self.calibrated
-        loss = float(found.upper.max())
-        sound = loss <= problem.notion.budget or problem.strategy is exact
+        fitted, models, found = self.fitted_noise(), self.priors.facts, self.calibrated
+        scales = dict(zip(problem.names, found.together.tolist(), strict=True))
+        loss, holds = float(found.upper.max()), found.upper.max() <= problem.notion.budget
+        rule: Rule = Refused("The certificate does not hold, so that nothing may be released.")
+        if holds:
+            rule = composition_rule(problem.noise, scales, problem.draws, problem.mixings)
         return Certificate(
             Guaranteed(
                 guarantee.notion,
@@ -157,18 +138,18 @@ class Learnt:
                 pair_losses(
                     problem.secret_pairs, found.recomputed, found.bound, found.lower, found.upper
                 ),
-                _rule(problem, self.calibrated),
-                None if sound else _REMEDY,
+                rule,
+                None if holds or problem.strategy is exact else _REMEDY,
             ),
             Method(
                 "sensitivity" if fallen_back else knowledge.strategy_name,
                 settings.noise_name,
                 "groups" if by_groups else knowledge.dependence,
                 settings.columns.output,
-                self._column_noise,
+                self.column_noise,
             ),
             Made.now(read.rows.total, read.n_columns),
-            assumptions_of(read, self.priors, self.calibrated, self._column_noise),
+            assumptions_of(read, self.priors, self.calibrated, self.column_noise),
             self.utility,
             OtherPriors(
                 self.over_set, fitted, models, seen_by_counting(fitted, read) if models else ()
@@ -189,9 +170,9 @@ class Learnt:
         return FittedNoise(
             problem=problem,
             grids=self.calibrated.grids,
-            columns=self.columns,
+            columns=self.read.bare_columns,
             groups=self.read.groups,
-            members=self._members,
+            members=self.members,
             secrets=self.read.labels,
             pairs=self.read.pairs,
             margins=self.priors.margins,
@@ -203,32 +184,26 @@ class Learnt:
         """How much of each column survives."""
         return utilities(self.releases, self.priors.raw, self.priors.spreads.tolist())
 
-    def mechanism(self) -> NoiseOfColumns:
-        """Return how rows are released."""
-        return NoiseOfColumns(
-            columns=self.releases,
-            least=[(scale_of(r), r.grid) for r in self.releases],
-            distributions=[
-                distribution.kept(c)
-                for distribution, c in zip(self.priors.raw, self.columns, strict=True)
-            ],
-        )
-
     def warnings(self) -> list[str]:
         """Return the warnings of a fit."""
         said = [*self.read.remarks(), *about_rows(self.read, self.priors)]
-        said += [] if self.no_sets is None else [say.no_set_sentence(self.no_sets)]
-        said += [
-            *self._wide_remarks(),
-            *about_quiet(self.read, self._column_noise, briefly),
-        ]
-        confidence, fewest = self.settings.knowledge.confidence, self.read.fewest_rows
+        if self.no_sets is not None:
+            said.append(
+                f"the loss over the confidence set is not computable here ({self.no_sets}), so "
+                'that the noise is that of strategy="sensitivity"; use fewer columns or bins.'
+            )
+        said += [*self.wide_remarks(), *about_quiet(self.read, self.column_noise, briefly)]
+        confidence, fewest = self.read.settings.knowledge.confidence, self.read.fewest_rows
         if confidence is not None and self.no_sets is None and fewest < _FEW_ROWS:
-            said.append(say.few_rows_sentence(confidence.level, fewest))
+            said.append(
+                f"the rarest secret has {fewest} row(s), of which the {confidence.level:.0%} "
+                "confidence set says next to nothing, so that the noise is large; group rare "
+                "secrets."
+            )
         return said
 
     @cached_property
-    def _column_noise(self) -> tuple[ColumnNoise, ...]:
+    def column_noise(self) -> tuple[ColumnNoise, ...]:
         return tuple(
             ColumnNoise(
                 release.column.name,
@@ -245,49 +220,87 @@ class Learnt:
 
     def plain(self) -> LearntMechanism:
         """Return what a fitted estimator is made of."""
-        adversary, read = self.priors.adversaries[0], self.read
+        priors, read, releases = self.priors, self.read, self.releases
+        names = read.public
+        patterns: Patterns = {
+            tuple(names[k] for k in group): {
+                tuple(names[k] for k in members)
+                for members in self.members
+                if set(members) <= set(group)
+            }
+            for group in read.groups
+            if read.propagated
+        }
+        kept = zip(priors.raw, read.bare_columns, strict=True)
         return LearntMechanism(
             hidden=read.hidden,
-            public=read.public,
+            public=names,
             passed=read.passed,
             pairs=read.pairs,
-            mechanism=self.mechanism(),
+            mechanism=NoiseOfColumns(
+                releases,
+                [(scale_of(release), release.grid) for release in releases],
+                [distribution.kept(column) for distribution, column in kept],
+            ),
             certificate=self.certificate(),
-            missing=self.settings.columns.missing,
+            missing=self.read.settings.columns.missing,
             order=read.order,
             grouped=read.grouped,
-            margins=self.priors.margins,
-            patterns=self.patterns(),
+            margins=priors.margins,
+            patterns=patterns,
             warnings=self.warnings(),
             useless=told.worthless(self.utility),
-            attributes={"priors_": named_distributions(adversary, read.public)},
+            attributes={"priors_": named_distributions(priors.adversaries[0], names)},
         )
 
-    def _wide_remarks(self) -> list[str]:
+    def wide_remarks(self) -> list[str]:
         """Return the warnings where strategy="exact" falls back on a theorem.
 
         Rows that depend on each other have a bound of their own, and no warning.
         """
-        settings, remarks = self.settings, []
+        settings, remarks = self.read.settings, []
         if settings.knowledge.strategy is not exact or settings.columns.rows_dependent:
             return []
         if self.calibrated.recomputed.all():
             return []
-        grouped = [[self.columns[k] for k in group] for group in self.read.groups]
+        columns = self.read.bare_columns
+        grouped = [[columns[k] for k in group] for group in self.read.groups]
         if self.problem.strategy is exact and not any(map(too_wide, grouped)):
-            remarks.append(say.theorem_sentence(counted=settings.knowledge.fit is None))
-        wide = [k for k, columns in enumerate(grouped) if too_wide(columns)]
+            way = "prior='empirical' with n_bins= is exact"
+            if settings.knowledge.fit is None:
+                way = "fewer secrets or values in two columns are exact"
+            remarks.append(
+                "strategy='exact' uses the best theorem, which may ask for more noise than is "
+                f"needed; {way} under Laplace noise without delta and alpha."
+            )
+        wide = [k for k, members in enumerate(grouped) if too_wide(members)]
         if wide:
             widest = max(wide, key=lambda k: cells_of(grouped[k]))
-            noise = [self._column_noise[k] for k in self.read.groups[widest]]
+            noise = [self.column_noise[k] for k in self.read.groups[widest]]
             worst = max(noise, key=lambda c: (not c.unordered, c.relative))
             names = [column.name for column in grouped[widest]]
             n_bins = exact_bins(grouped[widest], settings.noise, settings.guarantee.notion)
-            remarks.append(say.wide_sentence(names, cells_of(grouped[widest]), worst, n_bins))
+            remarks.append(wide_sentence(names, cells_of(grouped[widest]), worst, n_bins))
         return remarks
 
 
-def learn(settings: Settings, rows: FitRows) -> Learnt:
+def wide_sentence(names: Sequence[Name], cells: int, worst: ColumnNoise, n_bins: int) -> str:
+    """Return the warning about a group of columns too wide for the exact loss.
+
+    ``n_bins`` is the number of bins that would be exact, or 0.
+    """
+    way = f"take n_bins={n_bins}" if n_bins else "release fewer columns"
+    amount = f"{worst.relative:.3g} standard deviations of noise in"
+    if worst.unordered:
+        amount = f"{-math.expm1(-worst.theta):.0%} of the values drawn anew in"
+    size = cells if cells < _LONG else f"{float(cells):.0e}" if cells < _FLOAT else "over 1e300"
+    return (
+        f"columns {briefly(names)} span {size} cells jointly, beyond exact losses, and get "
+        f"{amount} {brief(worst.name)}; {way}."
+    )
+
+
+def learn(settings: Settings, rows: FitRows) -> LearntMechanism:
     """Learn the priors of the rows of a fit, calibrate the noise and prove the result."""
     # a family that cannot be drawn is refused here, and not in transform
     sampler(settings.noise.with_scale(1.0), grid_step(1.0))
@@ -298,11 +311,11 @@ def learn(settings: Settings, rows: FitRows) -> Learnt:
     served = sets if settings.knowledge.confidence is not None else None
     problem = _problem(read, priors, [] if served is None else served.parts(), no_sets)
     if read.known:
-        check_kept(read, problem)
+        _check_kept(read, problem)
     problem = weighted(problem, settings.weights, priors.spreads)
     calibrated = find_scales(problem)
     over_set = None if sets is None else loss_over(sets, problem, calibrated)
-    return Learnt(read, priors, problem, calibrated, over_set, no_sets)
+    return _Learnt(read, priors, problem, calibrated, over_set, no_sets).plain()
 
 
 def _sets_around(read: TableRead, priors: TablePriors) -> tuple[CountedSets | None, str | None]:
@@ -331,7 +344,7 @@ def _problem(
 ) -> Problem:
     """Return the problem to calibrate; without computable sets the noise serves any prior."""
     settings, columns, spreads = read.settings, read.bare_columns, priors.spreads
-    knowing = who_know_values(priors.adversaries, read) if read.known else []
+    knowing = _who_know_values(priors.adversaries, read) if read.known else []
     secret_pairs, parts = make_groups([*priors.adversaries, *knowing], read.pairs, read.groups)
     ranges = np.array([column.atoms[-1] - column.atoms[0] for column in columns])
     # a column that never varies under the fitted prior may vary under a further one
@@ -359,6 +372,19 @@ def _problem(
     )
 
 
+def _who_know_values(adversaries: Sequence[Adversary], read: TableRead) -> list[Adversary]:
+    """Return the adversaries with side information; refuse more than there is time for."""
+    choices = choices_of(adversaries, read.known, read.groups)
+    n_adversaries = sum(math.prod(map(len, values)) for _, values in choices)
+    check_pairs(
+        n_adversaries * sum(map(len, read.pairs.values())),
+        f"the pairs of {listed(list(read.pairs))}, given each value of what may be known,",
+        "bin those columns (n_bins), or list fewer in known=",
+        alone=not read.settings.at_once,
+    )
+    return who_know(choices, read.groups)
+
+
 def mixing_weights(columns: Sequence[Column]) -> FloatArray:
     r"""Return the weights of unordered columns, in the place of standard deviations.
 
@@ -371,14 +397,6 @@ def mixing_weights(columns: Sequence[Column]) -> FloatArray:
     sizes = np.array([len(column.atoms) for column in columns], dtype=np.float64)
     weights: FloatArray = np.log1p(sizes / np.expm1(0.5))
     return weights
-
-
-def _rule(problem: Problem, calibrated: Calibrated) -> Rule:
-    """Return the composition rule of releases at these scales."""
-    scales = dict(zip(problem.names, calibrated.together.tolist(), strict=True))
-    if calibrated.upper.max() > problem.notion.budget:
-        return Refused("The certificate does not hold, so that nothing may be released.")
-    return composition_rule(problem.noise, scales, problem.draws, problem.mixings)
 
 
 def _check_size(read: TableRead) -> None:
@@ -399,47 +417,92 @@ def _check_size(read: TableRead) -> None:
             )
         if points > MOST_JOINT_POINTS:
             names = [column.name for column in members]
-            bins = exact_bins(members, read.settings.noise, read.settings.guarantee.notion)
-            raise ValueError(say.too_large_sentence(names, points, MOST_JOINT_POINTS, bins))
+            n_bins = exact_bins(members, read.settings.noise, read.settings.guarantee.notion)
+            bins = f"n_bins={n_bins}" if n_bins else "fewer bins (n_bins)"
+            raise ValueError(
+                f"columns {listed(names)} have up to {points} distinct joint rows to couple, more "
+                f"than the {MOST_JOINT_POINTS} that fit in memory; use {bins}, column groups "
+                '(dependence=[[...], [...]]) or dependence="independent".'
+            )
 
 
 def seen_by_counting(fitted: FittedNoise, read: TableRead) -> tuple[CountedLoss, ...]:
     """Return the losses against readers who counted one or two columns and see these alone.
 
-    Columns whose loss takes long are left out.
+    Columns whose loss takes long are left out, and those that no row of some secret has.
     """
-    groups = [list(members) for members in _views(fitted)]
-    counted, losses = read.counted(groups), []
-    for members in map(tuple, groups):
-        distributions = _distributions_over(members, counted)
-        if distributions is not None:
+    grid = fitted.problem.noise.is_exponential and fitted.problem.notion.is_pure
+    few = sum(map(len, fitted.pairs.values())) <= _MOST_PAIRS
+    views, losses = [], []
+    for members in chain(*(combinations(range(len(fitted.columns)), size) for size in (1, 2))):
+        cells = cells_of([fitted.columns[k] for k in members])
+        if cells <= _MOST_CELLS if grid else len(members) == 1 and cells <= _MOST_ALONE and few:
+            views.append(members)
+    counted = read.counted(views)
+    for members in views:
+        if all(members in of for of_secrets in counted.values() for of in of_secrets.values()):
+            prior = changed(counted, itemgetter(members))
             names = tuple(fitted.columns[k].name for k in members)
-            loss = fitted.restricted(members).against(distributions).loss
-            losses.append(CountedLoss(names, loss))
+            losses.append(CountedLoss(names, fitted.restricted(members).against(prior).loss))
     return tuple(losses)
 
 
-def _views(fitted: FittedNoise) -> Iterator[Members]:
-    """Yield the columns, and the pairs of columns, whose loss takes little time."""
-    grid = fitted.problem.noise.is_exponential and fitted.problem.notion.is_pure
-    few = sum(map(len, fitted.pairs.values())) <= _MOST_PAIRS
-    sizes = [len(column.atoms) for column in fitted.columns]
-    for size in (1, 2):
-        for members in combinations(range(len(sizes)), size):
-            cells = prod(sizes[k] for k in members)
-            if cells <= _MOST_CELLS if grid else size == 1 and cells <= _MOST_ALONE and few:
-                yield members
+def _check_kept(read: TableRead, problem: Problem) -> None:
+    r"""Refuse side information that reveals too much by itself, or has no computable loss.
 
+    Known columns are released unchanged. With the value v of such a column and the noisy values y
+    of the others, the loss at a row (v, y) is
 
-def _distributions_over(members: Members, counted: Adversary) -> dict[Name, dict[Any, Any]] | None:
-    """Return the priors of rows in which all these columns are present, if all secrets have one.
+    .. math:: \log \frac{p_s(v)}{p_{s'}(v)} + \log \frac{p_s(y \mid v)}{p_{s'}(y \mid v)},
 
-    >>> _distributions_over((0,), {"loan": {"no": {(0,): "a distribution"}, "yes": {}}}) is None
-    True
+    whose first part does not depend on the noise on the other columns.
     """
-    if not all(members in of for of_secrets in counted.values() for of in of_secrets.values()):
-        return None
-    return {
-        name: {label: of[members] for label, of in of_secrets.items()}
-        for name, of_secrets in counted.items()
-    }
+    known, kept = f"known={quoted(read.settings.columns.known)}", problem.kept
+    _check_bare_loss(read, problem, known, kept)
+    for part in (part for group in problem.groups for part in group):
+        axes = [axis for axis, k in enumerate(part.members) if k in kept]
+        rows = np.concatenate([distribution.rows[:, axes] for distribution in part.priors])
+        if not axes or not np.ptp(rows, axis=0).any():
+            continue
+        if problem.strategy is not exact:
+            raise ValueError(
+                f"{known} keeps columns unchanged, for which there is the exact loss and no other "
+                f"bound, got strategy={read.settings.knowledge.strategy_name!r}; leave it out, or "
+                "leave out known."
+            )
+        if not has_exact_loss(problem, part, problem.notion):
+            raise ValueError(
+                f"{known} keeps columns unchanged, which needs the exact loss of rows of "
+                f"{listed([read.public[k] for k in part.members], 10)}, and under "
+                f"{read.settings.noise_name} noise and this guarantee it is not computed for so "
+                "many columns, values or secrets; use fewer of them, bins (n_bins), Laplace noise "
+                "without delta and alpha, or PufferfishMicroaggregator(known=)."
+            )
+
+
+def _check_bare_loss(read: TableRead, problem: Problem, known: str, kept: list[int]) -> None:
+    """Refuse known columns that reveal more than the budget by themselves."""
+    notion, groups = problem.notion, [np.zeros((problem.n_pairs, 2))]
+    for group in problem.groups:
+        of_group = np.zeros((problem.n_pairs, 2))
+        for part in group:
+            axes = [axis for axis, k in enumerate(part.members) if k in kept]
+            if axes:
+                seen = part.mapped(methodcaller("marginal", axes), ())
+                losses = LossTable(seen.pairs, notion).without_noise()
+                np.maximum.at(of_group, part.owners, losses)
+        groups.append(of_group)
+    lost = float((np.sum if notion.adds_up else np.max)(groups, axis=0).max(initial=0.0))
+    if lost <= notion.budget * (1.0 - _CLOSE):
+        return
+    names = [read.public[k] for k in kept]
+    how = "by itself that already tells" if len(names) == 1 else "together they already tell"
+    last = "choose a larger epsilon"
+    if math.isinf(lost):
+        last = "allow a delta, for some value rules a secret out"
+    raise ValueError(
+        f"{known} leaves {listed(names, len(names))} unchanged, and {how} {lost:.3g} "
+        f"({'delta' if notion.is_chance else 'nats'}) about {listed(read.sensitive)}, more than "
+        f"{notion.budget_name()} allows; leave columns out of known=, bin or merge them more "
+        f"coarsely (n_bins, categories), or {last}."
+    )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,8 @@ Distributions = dict[Members, Any]  # columns that are present -> their joint di
 _MOST_PROPAGATED = 16
 
 Adversary = dict[Name, dict[Any, Distributions]]  # sensitive column -> secret -> distributions
+RowValues = Mapping[int, float | None]  # known column -> value, None where it is missing
+_Choices = tuple[Adversary, list[list[RowValues]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,6 +308,75 @@ def parts_of(
                 priors.append(PriorPair(p[members], q[members]))
                 owners.append(owner)
     return [Part(m, priors, np.array(owners)) for m, (priors, owners) in sorted(by_members.items())]
+
+
+def choices_of(
+    adversaries: Sequence[Adversary],
+    known: Sequence[Sequence[int]],
+    groups: Sequence[Sequence[int]],
+) -> list[_Choices]:
+    """Return the values that each adversary may know of each set of known columns, by group."""
+    choices = []
+    for members in known:
+        inside = [([k for k in members if k in group], group) for group in groups]
+        for adversary in adversaries:
+            values_of = [_values(adversary, columns, group) for columns, group in inside if columns]
+            choices.append((adversary, values_of))
+    return choices
+
+
+def who_know(choices: Sequence[_Choices], groups: Sequence[Sequence[int]]) -> list[Adversary]:
+    """Return the adversaries with side information, one for each combination of its values.
+
+    A secret that does not occur with a value has no distribution there: the guarantee is about
+    possible secrets. Of columns known together some may be missing; that they are is then known.
+    Values in groups that are taken as independent occur in all combinations.
+    """
+    known_by = [
+        (adversary, {k: v for of_group in values for k, v in of_group.items()})
+        for adversary, values_of in choices
+        for values in product(*values_of)
+    ]
+    return [
+        changed(adversary, partial(_conditional, known=known, groups=groups))
+        for adversary, known in known_by
+        if any(value is not None for value in known.values())
+    ]
+
+
+def _values(adversary: Adversary, members: Sequence[int], group: Sequence[int]) -> list[RowValues]:
+    """Return the values of some columns of a group that have mass under any distribution."""
+    rows: set[tuple[float | None, ...]] = set()
+    every = [of for of_secrets in adversary.values() for of in of_secrets.values()]
+    for axes, distribution in (pair for of in every for pair in of.items()):
+        if set(axes) <= set(group):
+            held = distribution.rows[np.asarray(distribution.counts > 0, dtype=bool)]
+            gaps = [None] * len(held)
+            values_of = [held[:, axes.index(k)].tolist() if k in axes else gaps for k in members]
+            rows |= set(zip(*values_of, strict=True))
+    in_order = sorted(rows, key=lambda row: [(v is None, 0.0 if v is None else v) for v in row])
+    return [dict(zip(members, values, strict=True)) for values in in_order]
+
+
+def _conditional(
+    distributions: Distributions, known: RowValues, groups: Sequence[Sequence[int]]
+) -> Distributions:
+    """Return the priors given these values; a group without any of them keeps its own."""
+    conditional: Distributions = {}
+    for members, distribution in distributions.items():
+        group = next(group for group in groups if members[0] in group)
+        matching = np.asarray(distribution.counts > 0, dtype=bool)
+        for column in (k for k in group if k in known):
+            value = known[column]
+            if column in members and value is not None:
+                matching &= distribution.rows[:, members.index(column)] == value
+            elif column in members or value is not None:  # known to be missing, or reversed
+                matching[:] = False
+        if matching.any():
+            conditional[members] = Discrete.from_counts(
+                distribution.atoms[matching], distribution.counts[matching]
+            )
+    return conditional
 
 
 class _Patterns:

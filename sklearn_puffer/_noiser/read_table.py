@@ -21,7 +21,6 @@ from sklearn_puffer._codes import (
     resolve,
     secret_pairs_of,
 )
-from sklearn_puffer._noiser import remarks as say
 from sklearn_puffer._noiser.priors import Adversary, empirical_adversary, given_priors
 from sklearn_puffer._noiser.settings import Knowledge, Settings
 from sklearn_puffer._rows import (
@@ -37,7 +36,7 @@ from sklearn_puffer._rows import (
     rows_of,
 )
 from sklearn_puffer._tables import Faults, Name
-from sklearn_puffer._words import quoted
+from sklearn_puffer._words import brief, listed, quoted
 from sklearn_puffer.priors import Discrete, GaussianMixture
 
 
@@ -137,10 +136,48 @@ class TableRead:
             if hardly_repeats(len(secret.labels), n_rows)
         ]
         return [
-            *([say.too_fine_sentence(too_fine, n_rows)] if too_fine else []),
-            *([say.collapsed_sentence(collapsed)] if collapsed else []),
-            *([say.many_secrets_sentence(many, n_rows)] if many else []),
+            *([too_fine_sentence(too_fine, n_rows)] if too_fine else []),
+            *([collapsed_sentence(collapsed)] if collapsed else []),
+            *([many_secrets_sentence(many, n_rows)] if many else []),
         ]
+
+
+def _and_more(count: int, what: str) -> str:
+    return f" ({what} {count} more)" if count else ""
+
+
+def too_fine_sentence(sizes: Sequence[tuple[Name, int]], n_rows: int) -> str:
+    """Return the warning about numeric columns whose values hardly repeat."""
+    name, most = max(sizes, key=lambda size: size[1])
+    return (
+        f"column {brief(name)} has {most} distinct values in {n_rows} rows"
+        f"{_and_more(len(sizes) - 1, 'and so have')}: an empirical prior is too fine for it; "
+        f"bin it, as n_bins={{{brief(name)}: 5}} does."
+    )
+
+
+def collapsed_sentence(
+    columns: Sequence[tuple[Name, int, Sequence[float]]],
+) -> str:
+    """Return the warning about columns that have more values than bins, and fall into fewer."""
+    name, n_bins, medians = columns[0]
+    count = f"{len(medians)} bins" if len(medians) > 1 else "one bin"
+    constant = f" and is released as the constant {medians[0]:g}" if len(medians) == 1 else ""
+    return (
+        f"column {brief(name)} falls into {count} instead of n_bins={n_bins}{constant}, as many "
+        f"rows share a value{_and_more(len(columns) - 1, 'and so do')}; ask for more bins, or for "
+        "none."
+    )
+
+
+def many_secrets_sentence(sizes: Sequence[tuple[Name, int]], n_rows: int) -> str:
+    """Return the warning about sensitive columns whose values hardly repeat."""
+    name, most = max(sizes, key=lambda size: size[1])
+    return (
+        f"sensitive column {brief(name)} has {most} values in {n_rows} rows"
+        f"{_and_more(len(sizes) - 1, 'and so have')}, so that the priors are little more than "
+        "single rows; group its values first."
+    )
 
 
 def read_table(settings: Settings, given: FitRows) -> TableRead:
@@ -211,7 +248,11 @@ def _count_first(
         table.values(names[0])
     check_size(table.n_rows, 2, "row")
     if whole and not counted_whole:
-        raise ValueError(say.too_many_rows_sentence(names, "classifiers are"))
+        raise ValueError(
+            f"columns {listed(names, 10)} have more different rows than are fetched from an "
+            "engine, and classifiers are fitted on those; fit a sample of the rows, round, bin or "
+            "merge values there, or leave columns out of public=."
+        )
     return distinct_rows(table, names) if whole else rows
 
 
