@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sklearn_puffer._codes import Column, column_reader, learn_column, placed_in
+from sklearn_puffer._codes import Column, Reader, learn_column, placed_in
 from sklearn_puffer._codes.columns import Other, rule_of, unseen_message, with_other
 from sklearn_puffer._tables import Values
 
@@ -28,10 +28,10 @@ def words(*listed):
 
 def read(column, values, *how):
     """Return the codes of all rows, and how many rows had a value that `fit` has not seen."""
-    reader, codes = column_reader(column, values, *how), np.full(len(values), -9, dtype=np.intp)
+    reader, codes = Reader(column, values, *how), np.full(len(values), -9, dtype=np.intp)
     reader.codes(slice(None), codes)
     halves = [np.full(2, -9, dtype=np.intp) for _ in range(len(values) // 2)]
-    again = column_reader(column, values, *how)
+    again = Reader(column, values, *how)
     for k, half in enumerate(halves):
         again.codes(slice(2 * k, 2 * k + 2), half)
     assert np.concatenate(halves).tolist() == codes.tolist()
@@ -65,8 +65,8 @@ def test_what_is_missing_takes_the_code_of_an_atom_and_moves_nothing():
     assert read(whole, new, "error", "propagate") == ([1, 0, 2, 0], 0)
     for column, values in ((AGES, numbers(1.0, 2.0, gaps=[True, False])), (JOBS, words(None, "a"))):
         with pytest.raises(ValueError, match="has 1 missing value"):
-            column_reader(column, values)
-        reader = column_reader(column, values, "nearest", "propagate")
+            Reader(column, values)
+        reader = Reader(column, values, "nearest", "propagate")
         assert reader.propagates
         assert reader.missing(slice(0, 2)).tolist() == [True, False]
 
@@ -107,7 +107,7 @@ def test_missing_as_a_category_has_a_code_of_its_own_if_fit_had_some():
     assert read(truth, some, "error", "category") == ([0, 2], 0)
     plain = learn_column("x", numbers(True, False, kind="boolean"))
     with pytest.raises(ValueError, match=r"has 1 missing value\(s\) \(NaN\), and had none in fit"):
-        column_reader(plain, some, "error", "category")
+        Reader(plain, some, "error", "category")
 
 
 def test_bins_take_any_number_and_each_edge_belongs_to_the_bin_below():
@@ -159,7 +159,7 @@ def test_missing_values_with_a_code_are_placed_there_and_are_not_gone():
 
 
 def test_another_kind_of_values_than_fit_has_seen_is_refused():
-    for place in (placed_in, column_reader):
+    for place in (placed_in, Reader):
         with pytest.raises(TypeError, match="'x' holds category values, and held float values"):
             place(AGES, words("a"))
         timed = replace(numbers(1, 2, kind="integer"), unit="datetime64[D]")

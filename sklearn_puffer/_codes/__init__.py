@@ -6,7 +6,6 @@ from sklearn_puffer._codes.columns import (
     Placed,
     Reader,
     Unknown,
-    column_reader,
     placed_in,
     row_blocks,
     rule_of,

@@ -6,7 +6,6 @@ replaced, by the parameter ``unknown``.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -324,23 +323,17 @@ def placed_in(column: Column, values: Values) -> Placed:
     values = values.as_levels() if column.kind == "category" else values.of_kind(column.kind)
     check_same_kind(column, values)
     gone = np.zeros(len(values), dtype=bool) if values.missing is None else values.missing
-    if column.kind == "category":
-        codes, strange = _placed_levels(column, values)
+    if column.levels is not None:
+        code_of = {level: code for code, level in enumerate(column.levels)}
+        of_levels = [*(code_of.get(level, -1) for level in values.levels or ()), -1]
+        codes = np.array(of_levels, dtype=np.intp)[values.data]
+        codes, strange = np.maximum(codes, 0), codes < 0
     else:
         codes, strange = _placed_numbers(column, np.where(gone, np.nan, values.data))
     if column.missing_code is not None:
         codes, gone = np.where(gone, column.missing_code, codes), np.zeros_like(gone)
         strange &= codes != column.missing_code
     return Placed(codes, strange & ~gone, gone, values.data, values.counts)
-
-
-def _placed_levels(column: Column, values: Values) -> tuple[Array, Array]:
-    assert column.levels is not None
-    assert values.levels is not None
-    code_of = {level: code for code, level in enumerate(column.levels)}
-    table = np.array([code_of.get(level, -1) for level in values.levels] + [-1], dtype=np.intp)
-    codes = table[values.data]
-    return np.maximum(codes, 0), codes < 0
 
 
 def _placed_numbers(column: Column, numbers: FloatArray) -> tuple[Array, Array]:
@@ -351,9 +344,8 @@ def _placed_numbers(column: Column, numbers: FloatArray) -> tuple[Array, Array]:
     if column.edges is not None:
         return np.searchsorted(column.edges, bare, side="left"), odd
     codes = np.empty(len(bare), dtype=np.intp)
-    if _table_of(column).find(bare, codes):
-        return codes, odd
-    codes = nearest(column.atoms, bare)
+    if not _lookup_of(column).find(bare, codes):
+        codes = nearest(column.atoms, bare)
     return codes, odd | (column.atoms[codes] != bare)
 
 
@@ -366,58 +358,76 @@ def row_blocks(n_rows: int) -> Iterator[slice]:
         yield slice(start, min(start + BLOCK_ROWS, n_rows))
 
 
-def column_reader(
-    column: Column, values: Values, unknown: Unknown = "error", missing: Missing = "error"
-) -> Reader:
-    """Return the reader of a table's column.
+class Reader:
+    """Codes of the values of a table's column, block by block.
+
+    Parameters
+    ----------
+    column : Column
+    values : Values
+    unknown : "error", "nearest" or Other
+    missing : "error", "category" or "propagate"
+
+    Attributes
+    ----------
+    moved : int
+        How many rows so far had a value that `fit` has not seen.
 
     Raises
     ------
     TypeError, ValueError
         If the column holds another kind of values, or missing ones without a code.
     """
-    values = values.as_levels() if column.kind == "category" else values.of_kind(column.kind)
-    values.check_missing(column.name, missing)
-    if missing == "category" and values.missing is not None and column.missing_code is None:
-        values = _with_new_level(column, values)
-    if column.kind == "category":
-        return _LevelReader(column, values, unknown)
-    check_same_kind(column, values)
-    if column.edges is not None:
-        return _BinReader(column, values)
-    return _NumberReader(column, values, unknown)
 
+    def __init__(
+        self,
+        column: Column,
+        values: Values,
+        unknown: Unknown = "error",
+        missing: Missing = "error",
+    ) -> None:
+        values = values.as_levels() if column.kind == "category" else values.of_kind(column.kind)
+        values.check_missing(column.name, missing)
+        if missing == "category" and values.missing is not None and column.missing_code is None:
+            values = _with_new_level(column, values)
+        check_same_kind(column, values)
+        self.column, self.values, self.unknown, self.moved = column, values, unknown, 0
+        self._finds_levels = column.kind == "category"
+        if self._finds_levels:
+            self._of_levels, self.moved = _level_codes(column, values, unknown)
+        else:
+            self._lookup = _lookup_of(column)
 
-def _with_new_level(column: Column, values: Values) -> Values:
-    """Return values with missing as an unseen category; refuse booleans."""
-    if values.levels is None:
-        raise ValueError(
-            f"column {column.name!r} has {values.n_missing} missing value(s) (NaN), and had none "
-            "in fit; drop or fill those rows, or fit on data that has some."
-        )
-    assert values.missing is not None
-    data = np.where(values.missing, len(values.levels), values.data)
-    return replace(values, data=data, levels=(*values.levels, None), missing=None)
-
-
-class Reader(ABC):
-    """Codes of a column's values, block by block."""
-
-    def __init__(self, column: Column, values: Values) -> None:
-        self.column = column
-        self.values = values
-        self.moved = 0
-
-    @abstractmethod
     def codes(self, rows: slice, out: Array) -> None:
         """Write the code of each value of ``rows`` into ``out`` (intp)."""
+        if self._finds_levels:
+            np.take(self._of_levels, self.values.data[rows], out=out, mode="clip")
+            if (gone := self.missing(rows)) is not None:
+                out[gone] = self._of_levels[-1]
+            return
+        block = self.data(rows)
+        if self.column.edges is not None:
+            if self.values.kind == "float":
+                check_finite(block, self.column.name)
+            self._lookup.find(block, out)
+        elif not self._lookup.find(block, out):
+            block = np.asarray(block, dtype=float)
+            check_finite(block, self.column.name)
+            out[:] = nearest(self.column.atoms, block)
+            strange = self.column.atoms[out] != block
+            if strange.any() and self.unknown == "error":
+                self.check()
+            self.moved += int(strange.sum())
 
     def whole_numbers(self, rows: slice, scratch: IntArray) -> IntArray | None:
         """Return the values of ``rows`` as integers, if the atoms are consecutive, else None.
 
         The array is ``scratch`` or a part of the table: do not write to it.
         """
-        return None
+        if self._finds_levels or self.column.edges is not None:
+            return None
+        found: IntArray | None = self._lookup.whole_numbers(self.data(rows), scratch)
+        return found
 
     @property
     def propagates(self) -> bool:
@@ -426,8 +436,21 @@ class Reader(ABC):
 
     def check(self) -> None:
         """Refuse the whole column, with all its faults."""
+        column = self.column
         if self.values.kind == "float":
-            check_finite(self.data(slice(None)), self.column.name)
+            check_finite(self.data(slice(None)), column.name)
+        any_is_fine = self._finds_levels or column.edges is not None or column.free
+        if any_is_fine or self.unknown == "nearest":
+            return
+        values, counts = np.unique(self.values.present, return_counts=True)
+        strange = ~np.isin(values, column.atoms)
+        if strange.any():
+            shown = [
+                int(value) if column.whole and value % 1 == 0 else float(value)
+                for value in values[strange].tolist()
+            ]
+            rows = counts[strange].tolist()
+            raise ValueError(unseen_message(column.name, shown, rows, numeric=True))
 
     def missing(self, rows: slice) -> Array | None:
         """Return the mask of missing values of ``rows``, or None."""
@@ -442,77 +465,27 @@ class Reader(ABC):
         return block if gone is None else np.where(gone, stand_in, block)
 
 
-class _NumberReader(Reader):
-    def __init__(self, column: Column, values: Values, unknown: Unknown) -> None:
-        super().__init__(column, values)
-        self.unknown = unknown
-        self.lookup: Lookup = _table_of(column)
-
-    def codes(self, rows: slice, out: Array) -> None:
-        block = self.data(rows)
-        if not self.lookup.find(block, out):
-            self._settle(np.asarray(block, dtype=float), out)
-
-    def whole_numbers(self, rows: slice, scratch: IntArray) -> IntArray | None:
-        return self.lookup.whole_numbers(self.data(rows), scratch)
-
-    def _settle(self, block: FloatArray, out: Array) -> None:
-        check_finite(block, self.column.name)
-        codes = nearest(self.column.atoms, block)
-        strange = self.column.atoms[codes] != block
-        if strange.any() and self.unknown == "error":
-            self.check()
-        self.moved += int(strange.sum())
-        np.copyto(out, codes)
-
-    def check(self) -> None:
-        super().check()
-        values, counts = np.unique(self.values.present, return_counts=True)
-        strange = ~np.isin(values, self.column.atoms)
-        if self.column.free or self.unknown == "nearest" or not strange.any():
-            return
-        shown = [
-            int(value) if self.column.whole and value % 1 == 0 else float(value)
-            for value in values[strange].tolist()
-        ]
+def _with_new_level(column: Column, values: Values) -> Values:
+    """Return values with missing as an unseen category; refuse booleans."""
+    if values.levels is None:
         raise ValueError(
-            unseen_message(self.column.name, shown, counts[strange].tolist(), numeric=True)
+            f"column {column.name!r} has {values.n_missing} missing value(s) (NaN), and had none "
+            "in fit; drop or fill those rows, or fit on data that has some."
         )
+    assert values.missing is not None
+    data = np.where(values.missing, len(values.levels), values.data)
+    return replace(values, data=data, levels=(*values.levels, None), missing=None)
 
 
 # cached for each fitted column, for releases of single rows
 _made: WeakKeyDictionary[Column, Any] = WeakKeyDictionary()
 
 
-def _table_of(column: Column) -> Any:
+def _lookup_of(column: Column) -> Any:
     """Return the `Edges` of a binned column, the `Lookup` of another one."""
     if column not in _made:
         _made[column] = Lookup(column.atoms) if column.edges is None else Edges(column.edges)
     return _made[column].of_own()
-
-
-class _BinReader(Reader):
-    def __init__(self, column: Column, values: Values) -> None:
-        super().__init__(column, values)
-        self.edges: Edges = _table_of(column)
-
-    def codes(self, rows: slice, out: Array) -> None:
-        block = self.data(rows)
-        if self.values.kind == "float":
-            check_finite(block, self.column.name)
-        self.edges.find(block, out)
-
-
-class _LevelReader(Reader):
-    def __init__(self, column: Column, values: Values, unknown: Unknown) -> None:
-        super().__init__(column, values)
-        self._codes, self.moved = _level_codes(column, values, unknown)
-
-    def codes(self, rows: slice, out: Array) -> None:
-        np.take(self._codes, self.values.data[rows], out=out, mode="clip")
-        gone = self.missing(rows)
-        if gone is not None:
-            out[gone] = self._codes[-1]
 
 
 def _level_codes(column: Column, values: Values, unknown: Unknown) -> tuple[Array, int]:
@@ -531,15 +504,10 @@ def _level_codes(column: Column, values: Values, unknown: Unknown) -> tuple[Arra
         shown = [values.levels[code] for code in strange.tolist()]
         rows = counts[strange].tolist()
         raise ValueError(unseen_message(column.name, shown, rows, numeric=False))
-    if isinstance(unknown, Other):
-        codes[:-1] = np.where(codes[:-1] < 0, _code_of(column, unknown, code_of), codes[:-1])
-    return np.maximum(codes, 0), int(counts[strange].sum())
-
-
-def _code_of(column: Column, other: Other, code_of: Mapping[Any, int]) -> int:
-    if other.value not in code_of:
+    if isinstance(unknown, Other) and unknown.value not in code_of:
         raise ValueError(
-            f"unknown[{column.name!r}] is {quoted(other.value)}, which fit was not told of; fit "
+            f"unknown[{column.name!r}] is {quoted(unknown.value)}, which fit was not told of; fit "
             'again with it, name a value that was seen, or pass unknown="nearest" for all columns.'
         )
-    return code_of[other.value]
+    stand_in = code_of[unknown.value] if isinstance(unknown, Other) else 0
+    return np.where(codes < 0, stand_in, codes), int(counts[strange].sum())

@@ -60,22 +60,13 @@ def _few_numbers(data: Array) -> FloatArray | None:
 
 def _sorted_tally(data: Array, weights: Array | None) -> tuple[FloatArray, Array]:
     """Return the ascending distinct numbers, NaN once and last, and their counts."""
-    numbers = data.astype(np.float64)
-    numbers += 0.0  # -0.0 is 0.0
-    order = None if weights is None else np.argsort(numbers)
-    if order is None:
-        numbers.sort()
-    else:
-        numbers = numbers[order]
-    new = np.ones(len(numbers), dtype=bool)
-    np.not_equal(numbers[1:], numbers[:-1], out=new[1:])
-    new[np.searchsorted(numbers, np.nan) + 1 :] = False
-    if order is None and new.all():
-        return numbers, np.ones(len(numbers), dtype=np.int64)
-    firsts = np.flatnonzero(new)
-    if order is None or weights is None:
-        return numbers[firsts], np.diff(firsts, append=len(numbers))
-    return numbers[firsts], np.add.reduceat(weights[order].astype(np.int64), firsts)
+    numbers = data.astype(np.float64) + 0.0  # -0.0 is 0.0
+    if weights is None:
+        return np.unique(numbers, return_counts=True)
+    atoms, which = np.unique(numbers, return_inverse=True)
+    counts = np.zeros(len(atoms), dtype=np.int64)
+    np.add.at(counts, which, weights)  # a weighted bincount would go through floats
+    return atoms, counts
 
 
 MOST_DENSE_CELLS = 1 << 22
@@ -195,9 +186,14 @@ def count(
 
     def cells(s: int, g: int) -> list[CountedRows]:
         members = [columns[k] for k in groups[g]]
-        if (s, g) in tables:
-            return _cells_of(tables[s, g].reshape(secrets[s].size, -1), members)
-        return _sorted_cells(secrets[s], members, n_rows, weights)
+        if (s, g) not in tables:
+            return _sorted_cells(secrets[s], members, n_rows, weights)
+        shape, found = tuple(member.size for member in members), []
+        for counts in tables[s, g].reshape(secrets[s].size, -1):
+            seen = np.flatnonzero(counts)
+            rows = np.stack(np.unravel_index(seen, shape), axis=1)
+            found.append(CountedRows(rows, counts[seen]))
+        return found
 
     return [[cells(s, g) for g in range(len(groups))] for s in range(len(secrets))]
 
@@ -234,15 +230,6 @@ def _add(table: Array, key: Array, weights: Array | None) -> None:
         table += np.bincount(key, minlength=len(table))
     else:
         np.add.at(table, key, 1)
-
-
-def _cells_of(table: Array, members: Sequence[Coded]) -> list[CountedRows]:
-    shape = tuple(member.size for member in members)
-    cells = []
-    for counts in table:
-        seen = np.flatnonzero(counts)
-        cells.append(CountedRows(np.stack(np.unravel_index(seen, shape), axis=1), counts[seen]))
-    return cells
 
 
 def _sorted_cells(
@@ -306,22 +293,17 @@ def check_no_identifier(
         Naming the column and the way out.
     """
     what = identifier_kind(values, weights)
+    if not what or (named and what != "text"):
+        return
+    why = "holds dates, by which others may know people"
+    if what != "date":
+        n_different, n_rows = _n_different(values, weights)
+        why = "looks like an identifier: "
+        why += f"{n_different:,} values in {n_rows:,} rows are different"
+    way = "leave it out of X, or name it in public= if it is to be released"
+    way = WAY_OF_TEXT if what == "text" else way
     stays = f"; ids={name!r} would release it as it is" if ids else ""
-    if what == "text":
-        raise ValueError(
-            f"column {name!r} looks like an identifier: {_how_many(values, weights)} are "
-            f"different; {WAY_OF_TEXT}{stays}."
-        )
-    if what == "number" and not named:
-        raise ValueError(
-            f"column {name!r} looks like an identifier: {_how_many(values, weights)} are "
-            f"different; leave it out of X, or name it in public= if it is to be released{stays}."
-        )
-    if what == "date" and not named:
-        raise ValueError(
-            f"column {name!r} holds dates, by which others may know people; leave it out of X, or "
-            f"name it in public= if it is to be released{stays}."
-        )
+    raise ValueError(f"column {name!r} {why}; {way}{stays}.")
 
 
 WAY_OF_TEXT = (
@@ -345,7 +327,8 @@ def identifier_kind(values: Values, weights: Array | None = None) -> str:
     """
     if values.kind == "category" and hardly_repeats(*_n_different(values, weights)):
         return "text"
-    if _are_dates(values):
+    in_levels = any(isinstance(level, dt.date) for level in values.levels or ())
+    if in_levels or (values.unit or "").startswith("datetime"):
         return "date"
     if values.unit is not None or values.kind in ("boolean", "category"):
         return ""
@@ -356,13 +339,6 @@ def identifier_kind(values: Values, weights: Array | None = None) -> str:
 
 
 _LEAST_KEYS = 20
-
-
-def _are_dates(values: Values) -> bool:
-    """Return whether a column holds dates or times, or is a categorical one of them."""
-    if values.levels is not None:
-        return any(isinstance(level, dt.date) for level in values.levels)
-    return values.unit is not None and values.unit.startswith("datetime")
 
 
 def _may_be_key(numbers: Array, counts: Array | None) -> bool:
@@ -390,8 +366,3 @@ def _n_different(values: Values, weights: Array | None) -> tuple[int, int]:
         return int(np.count_nonzero(np.bincount(data, minlength=1))), n_rows
     ascending = np.sort(data)
     return int(np.count_nonzero(ascending[1:] != ascending[:-1])) + bool(len(data)), n_rows
-
-
-def _how_many(values: Values, weights: Array | None) -> str:
-    n_different, n_rows = _n_different(values, weights)
-    return f"{n_different:,} values in {n_rows:,} rows"

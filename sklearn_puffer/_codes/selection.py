@@ -374,10 +374,8 @@ def learn_column(
     labelled = categories is not None or values.kind == "category"
     if not values.present.size and not (labelled and missing == "category"):
         raise ValueError(f"column {name!r} has no value that is not missing; drop the column.")
-    if categories is not None:
-        return _declared_column(name, values, categories, missing, unknown)
-    if values.kind == "category":
-        return _level_column(name, values, missing, unknown)
+    if labelled:
+        return _level_column(name, values, categories, missing, unknown)
     column = _number_column(name, values, n_bins, weights)
     if values.kind != "boolean" or missing != "category" or values.missing is None:
         return column
@@ -387,7 +385,6 @@ def learn_column(
 
 def _number_column(name: Name, values: Values, n_bins: int | None, weights: Array | None) -> Column:
     if values.kind == "integer":
-        _check_instants(values, name)
         values.check_exact(name)
     binned = n_bins is not None and values.kind != "boolean"
     atoms, counts = (
@@ -410,32 +407,7 @@ def _number_column(name: Name, values: Values, n_bins: int | None, weights: Arra
     column = Column(name, values.kind, atoms, everyone).of_times(values.unit)
     if n_bins is None or counts is None:
         return column
-    return _binned(column, counts, n_bins)
-
-
-def _check_instants(values: Values, name: Name) -> None:
-    """Refuse times of a unit so fine that floats cannot tell them apart."""
-    if values.unit is None or not len(times := values.present):
-        return
-    if max(abs(int(times.min())), abs(int(times.max()))) > LARGEST_INTEGER:
-        raise ValueError(
-            f"column {name!r} has times in {values.unit[-3:-1]}, of which float64 cannot tell some "
-            f"apart; round them, X[{name!r}].dt.floor('us'), or take their day."
-        )
-
-
-def check_span(name: Name, low: float, high: float) -> None:
-    """Refuse a column of numbers whose differences are next to nothing."""
-    if 0.0 < high - low < _SMALLEST_SPAN:
-        raise ValueError(
-            f"the values of column {name!r} are at most {high - low!r} apart, less than "
-            f"{_SMALLEST_SPAN:g}, where products vanish; give it in another unit."
-        )
-
-
-def _binned(column: Column, counts: Array, n_bins: int) -> Column:
-    atoms = column.atoms
-    bins = quantile_bins(atoms, counts, n_bins, whole=column.kind == "integer")
+    bins = quantile_bins(atoms, counts, n_bins, whole=values.kind == "integer")
     return replace(
         column,
         atoms=bins.values,
@@ -447,33 +419,41 @@ def _binned(column: Column, counts: Array, n_bins: int) -> Column:
     )
 
 
-def _level_column(name: Name, values: Values, missing: Missing, unknown: Unknown) -> Column:
-    assert values.levels is not None
-    levels = values.levels
-    if isinstance(unknown, Other):
-        levels = with_other(name, levels, unknown, listed=False)
-    seen = np.zeros(len(levels), dtype=bool)
-    seen[np.unique(values.present)] = True
-    if isinstance(unknown, Other):
-        seen[levels.index(unknown.value)] = True
-    return _levelled(name, values, levels, seen, missing, ordered=values.ordered)
+def check_span(name: Name, low: float, high: float) -> None:
+    """Refuse a column of numbers whose differences are next to nothing."""
+    if 0.0 < high - low < _SMALLEST_SPAN:
+        raise ValueError(
+            f"the values of column {name!r} are at most {high - low!r} apart, less than "
+            f"{_SMALLEST_SPAN:g}, where products vanish; give it in another unit."
+        )
 
 
-def _declared_column(
-    name: Name, values: Values, categories: Sequence[Any], missing: Missing, unknown: Unknown
+def _level_column(
+    name: Name,
+    values: Values,
+    categories: Sequence[Any] | None,
+    missing: Missing,
+    unknown: Unknown,
 ) -> Column:
-    levels = _checked_levels(name, categories)
+    """Return the alphabet of a column of labels: those that ``categories`` lists, or its own."""
+    declared = categories is not None
+    levels = _checked_levels(name, categories) if declared else values.levels or ()
+    used, has = values.used_levels(), {*levels}
     if isinstance(unknown, Other):
-        with_other(name, levels, unknown, listed=True)
-    strange = [level for level in values.used_levels() if level not in set(levels)]
-    if strange and not isinstance(unknown, Other):
+        levels = with_other(name, levels, unknown, listed=declared)
+        used = [*used, unknown.value]
+    elif strange := [level for level in used if level not in has]:
         raise ValueError(
             f"column {name!r} contains {listed(strange, 20)}, which categories[{name!r}] does not "
             "list; add it there, pass unknown={column: value} to turn it into a value listed "
             "there, or drop those rows."
         )
-    everyone = np.ones(len(levels), dtype=bool)
-    return _levelled(name, values, levels, everyone, missing, ordered=True)
+    seen, code = {*used}, None
+    known = np.array([declared or level in seen for level in levels], dtype=bool)
+    if missing == "category" and values.missing is not None:
+        code, levels, known = len(levels), (*levels, None), np.append(known, True)
+    atoms, ordered = np.arange(len(levels), dtype=float), declared or values.ordered
+    return Column(name, "category", atoms, known, levels, missing_code=code, ordered=ordered)
 
 
 def _checked_levels(name: Name, categories: Any) -> tuple[Any, ...]:
@@ -490,22 +470,6 @@ def _checked_levels(name: Name, categories: Any) -> tuple[Any, ...]:
             f"categories[{name!r}] must list distinct values, got {quoted(list(levels))}."
         )
     return levels
-
-
-def _levelled(
-    name: Name,
-    values: Values,
-    levels: tuple[Any, ...],
-    releasable: Array,
-    missing: Missing,
-    *,
-    ordered: bool,
-) -> Column:
-    code = None
-    if missing == "category" and values.missing is not None:
-        code, levels, releasable = len(levels), (*levels, None), np.append(releasable, True)
-    atoms = np.arange(len(levels), dtype=float)
-    return Column(name, "category", atoms, releasable, levels, missing_code=code, ordered=ordered)
 
 
 class Bins(NamedTuple):
@@ -540,14 +504,19 @@ def quantile_bins(atoms: FloatArray, counts: Array, n_bins: int, *, whole: bool)
         return Bins(atoms, atoms[:-1], merged=False)
     below = np.cumsum(counts)
     n_rows = int(below[-1])
-    cuts = [_place(below, (n_rows - 1) * b // n_bins) for b in range(1, n_bins)]
-    ends = np.unique([*cuts, len(atoms) - 1])
-    stops = below[ends].tolist()
-    medians = [
-        _median(atoms, below, start, stop, whole)
-        for start, stop in zip([0, *stops[:-1]], stops, strict=True)
-    ]
-    return Bins(np.array(medians), atoms[ends[:-1]], merged=True)
+
+    def place(rows: Array) -> Array:
+        """Return the index of each row's value, from the number of rows up to each value."""
+        return np.searchsorted(below, rows, side="right")
+
+    cuts = place(np.array([(n_rows - 1) * b // n_bins for b in range(1, n_bins)]))
+    ends = np.unique(np.append(cuts, len(atoms) - 1))
+    stops = below[ends]
+    starts = np.append(0, stops[:-1])
+    lower, upper = atoms[place((starts + stops - 1) // 2)], atoms[place((starts + stops) // 2)]
+    # the lower median of whole numbers, so that they stay whole
+    medians = lower if whole else np.where(lower == upper, lower, lower / 2 + upper / 2)
+    return Bins(medians, atoms[ends[:-1]], merged=True)
 
 
 def standard_deviation(atoms: FloatArray, counts: Array) -> float:
@@ -563,15 +532,3 @@ def standard_deviation(atoms: FloatArray, counts: Array) -> float:
     shifted -= sum_by_halves(np.multiply(shifted, masses, out=scratch)) / total
     shifted *= shifted
     return unit * math.sqrt(sum_by_halves(np.multiply(shifted, masses, out=scratch)) / total)
-
-
-def _place(below: Array, row: int) -> int:
-    """Return the index of a row's value, from the number of rows up to each value."""
-    return int(np.searchsorted(below, row, side="right"))
-
-
-def _median(atoms: FloatArray, below: Array, start: int, stop: int, whole: bool) -> float:
-    """Return the median of some rows; the lower one for whole numbers, so that they stay whole."""
-    lower = atoms[_place(below, (start + stop - 1) // 2)]
-    upper = atoms[_place(below, (start + stop) // 2)]
-    return float(lower if whole or lower == upper else lower / 2 + upper / 2)

@@ -17,7 +17,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from sklearn_puffer._base import Array, IntArray, counted, stopping, task
-from sklearn_puffer._codes import LARGEST_SINGLE, Column, Reader, column_reader, rule_of
+from sklearn_puffer._codes import LARGEST_SINGLE, Column, Reader, rule_of
 from sklearn_puffer._documents import digest
 from sklearn_puffer._noise import (
     MAX_STEPS,
@@ -191,7 +191,7 @@ def release_table(
     def opened(release: ColumnRelease) -> Reader:
         column = release.column
         rule = rule_of(draw.unknown, column.name, column.kind)
-        return column_reader(column, values_of(table, column), rule, rules.missing)
+        return Reader(column, values_of(table, column), rule, rules.missing)
 
     def check(release: ColumnRelease) -> None:
         reader = opened(release)

@@ -25,7 +25,6 @@ from sklearn_puffer._codes import (
     Column,
     Reader,
     Unknown,
-    column_reader,
     learn_column,
     resolve,
     rule_of,
@@ -187,7 +186,7 @@ class ColumnSpec:
 
     def reader(self, column: Column, values: Values) -> Reader:
         """Return how values of the column are read."""
-        return column_reader(column, values, self.unknown_rule(values.kind), self.missing)
+        return Reader(column, values, self.unknown_rule(values.kind), self.missing)
 
 
 def check_unknown(unknown: Any) -> Any:

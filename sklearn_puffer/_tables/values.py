@@ -177,11 +177,16 @@ class Values:
         check_finite(self.data, name)
 
     def check_exact(self, name: Name) -> None:
-        """Refuse integers that float64 cannot tell apart."""
+        """Refuse integers, or times of so fine a unit, that float64 cannot tell apart."""
         data = self.present
         if not data.size or data.dtype.itemsize < 8:
             return
         farthest = max(int(data.max()), int(data.min()), key=abs)
+        if abs(farthest) > LARGEST_INTEGER and self.unit is not None:
+            raise ValueError(
+                f"column {name!r} has times in {self.unit[-3:-1]}, of which float64 cannot tell "
+                f"some apart; round them, X[{name!r}].dt.floor('us'), or take their day."
+            )
         if abs(farthest) > LARGEST_INTEGER:
             raise ValueError(
                 f"column {name!r} holds integers beyond 2^53 - 1, such as {farthest}, which "
