@@ -95,8 +95,8 @@ class Budget:
     \varepsilon}`, and :math:`p \le (e^\varepsilon q)^{(\alpha - 1)/\alpha}`; with a delta besides
     that holds of the parts of both distributions of mass 1 - delta.
 
-    >>> round(float(Budget(math.log(3.0)).most(0.25)), 9)
-    0.75
+    >>> round(float(Budget(math.log(3.0), alpha=2.0).most(0.12)), 9)
+    0.6
     """
 
     epsilon: float
@@ -104,13 +104,13 @@ class Budget:
     alpha: float | None = None
 
     def most(self, q: Any) -> Any:
-        """Return the largest chance that is allowed."""
-        kept, power = (
-            (1.0, 1.0) if self.alpha is None else (1.0 - self.delta, 1.0 - 1.0 / self.alpha)
-        )
+        """Return the largest chance that an order alpha allows."""
+        assert self.alpha is not None
+        kept = 1.0 - self.delta
         with np.errstate(divide="ignore"):  # as a logarithm: e^epsilon may be no float
-            log = power * (self.epsilon + np.log(np.minimum(np.asarray(q) / kept, 1.0)))
-        return np.minimum(1.0, kept * np.exp(np.minimum(log, 1.0)) + self.delta)
+            log = self.epsilon + np.log(np.minimum(np.asarray(q) / kept, 1.0))
+        part = kept * np.exp(np.minimum((1.0 - 1.0 / self.alpha) * log, 0.0))
+        return np.minimum(1.0, part + self.delta)
 
     def spared(self, n: int) -> int:
         """Return how many of n rows delta may give away at most, but for a chance of 1e-9."""
@@ -180,17 +180,11 @@ def p_value(
     1.0
     """
     (k, h), (n, m) = event, tested
-    if guarantee.alpha is not None:
-        return _two_samples(guarantee, event, tested)
-    k -= guarantee.spared(n + m)
-    if k < (k + h) * most + 1.0:
-        return 1.0
-    return min(1.0, float(bdtrc(k - 1, k + h, most)) + _SPARED * (guarantee.delta > 0.0))
-
-
-def _two_samples(guarantee: Budget, event: tuple[int, int], tested: tuple[int, int]) -> float:
-    """Return 2 min max(A(q), B(q)) of `p_value`, rounded up."""
-    (k, h), (n, m) = event, tested
+    if guarantee.alpha is None:
+        k -= guarantee.spared(n + m)
+        if k < (k + h) * most + 1.0:
+            return 1.0
+        return min(1.0, float(bdtrc(k - 1, k + h, most)) + _SPARED * (guarantee.delta > 0.0))
 
     def rising(q: float) -> float:
         return float(bdtrc(k - 1, n, guarantee.most(q)))
@@ -417,15 +411,29 @@ class Judge:
             return base, logit(upper(n, n + m, error / len(np.unique(strata)))) if error else base
 
     def _judged(self, claim: Claim, share: float, error: float) -> Attack:
-        """Return what came of a claim on the tested rows, by their true secrets."""
-        secrets, test = claim.reader.secrets, claim.tested
+        """Return what came of a claim on the tested rows, by their true secrets.
+
+        What is allowed, the p-value and the power are NaN where nothing is guaranteed.
+        """
+        secrets, test, budget = claim.reader.secrets, claim.tested, claim.budget
         first, event = secrets.codes == claim.pair[0], test[claim.event[test]]
-        n, k = int(first[test].sum()), int(first[event].sum())
-        base = float(expit(claim.base[event if len(event) else test]).mean())
+        x, y = claim.scores[test[first[test]]], claim.scores[test[~first[test]]]
+        n, m, k, rows = len(x), len(y), int(first[event].sum()), len(event)
+        auc = float(twice_below(x, y).mean() / (2.0 * m))
+        off = math.sqrt(math.log(2.0 / LEVEL) / (2.0 * min(n, m)))
+        base = logit(expit(claim.base[event if rows else test]).mean())
+        found = (k / rows, lower(k, rows, LEVEL / 2.0), upper(k, rows, LEVEL / 2.0)) if rows else ()
+        shift, low, high = [float(logit(end) - base) for end in found] or (0.0, -math.inf, math.inf)
+        p = power = math.nan
+        if budget is not None:
+            chances, of_test = expit(claim.most + budget.epsilon), expit(claim.base[test]).mean()
+            most = float(chances[event].mean()) if rows else 1.0
+            p = min(1.0, p_value(budget, (k, rows - k), (n, m), most) + error)
+            asked = float(chances[test].mean()), LEVEL * share - error, float(of_test)
+            power = findable(budget, n, (n, m), *asked)
+        # where known columns part the rows, what they tell by themselves is no finding
+        apart = self.strata is not None and len(np.unique(self.strata)) > 1 + self.exchanged
         name, secret, against = named = secrets.named(claim.pair)
-        limits = _limits(claim, event, (n, k), LEVEL * share - error, error)
-        if self.apart:  # what known columns tell by themselves is no finding
-            limits["auc_allowed"] = math.nan
         return Attack(
             view=claim.reader.name,
             attacker=claim.way,
@@ -433,39 +441,20 @@ class Judge:
             secret=secret,
             against=against,
             n=n,
-            n_against=len(test) - n,
-            **_area(claim.scores, test, first),
-            **_shift(k, len(event), base),
+            n_against=m,
+            auc=auc,
+            auc_low=max(0.0, auc - off),
+            auc_high=min(1.0, auc + off),
+            auc_allowed=math.nan if budget is None or apart else budget.auc(),
+            log_odds=shift,
+            low=low,
+            high=high,
+            allowed=math.nan if budget is None else budget.epsilon,
             certified=self.certified.get(named, math.nan),
-            share=len(event) / len(test),
-            **limits,
+            share=rows / len(test),
+            p=p,
+            findable=power,
         )
-
-    @property
-    def apart(self) -> bool:
-        """Whether known columns part the rows, by more than which rows are tested."""
-        return self.strata is not None and len(np.unique(self.strata)) > 1 + self.exchanged
-
-
-def _limits(
-    claim: Claim, event: Array, first: tuple[int, int], level: float, error: float
-) -> dict[str, float]:
-    """Return what is allowed, the p-value and the power; NaN where nothing is guaranteed.
-
-    ``first`` are how many of the tested rows, and of the event's, have the first secret.
-    """
-    budget, test, (n, k) = claim.budget, claim.tested, first
-    if budget is None:
-        return dict.fromkeys(("auc_allowed", "allowed", "p", "findable"), math.nan)
-    chances, tested = expit(claim.most + budget.epsilon), (n, len(test) - n)
-    most = float(chances[event].mean()) if len(event) else 1.0
-    base = float(expit(claim.base[test]).mean())
-    return {
-        "auc_allowed": budget.auc(),
-        "allowed": budget.epsilon,
-        "p": min(1.0, p_value(budget, (k, len(event) - k), tested, most) + error),
-        "findable": findable(budget, n, tested, float(chances[test].mean()), level, base),
-    }
 
 
 def shares(claims: Sequence[Claim], tests: int, readers: int) -> list[float]:
@@ -479,22 +468,6 @@ def shares(claims: Sequence[Claim], tests: int, readers: int) -> list[float]:
         if claim.worth > claims[best.setdefault(claim.reader.name, k)].worth:
             best[claim.reader.name] = k
     return [0.5 / tests + 0.5 / readers * (k in best.values()) for k in range(len(claims))]
-
-
-def _shift(k: int, rows: int, share: float) -> dict[str, float]:
-    """Return how far odds are from the base odds, and the ends of the interval."""
-    shift, low, high = 0.0, -math.inf, math.inf
-    if rows:
-        ends = (k / rows, lower(k, rows, LEVEL / 2.0), upper(k, rows, LEVEL / 2.0))
-        shift, low, high = (float(logit(end)) - float(logit(share)) for end in ends)
-    return {"log_odds": shift, "low": low, "high": high}
-
-
-def _area(scores: FloatArray, test: Array, first: Array) -> dict[str, float]:
-    x, y = scores[test[first[test]]], scores[test[~first[test]]]
-    auc = float(twice_below(x, y).mean() / (2.0 * len(y)))
-    off = math.sqrt(math.log(2.0 / LEVEL) / (2.0 * min(len(x), len(y))))
-    return {"auc": auc, "auc_low": max(0.0, auc - off), "auc_high": min(1.0, auc + off)}
 
 
 _THRESHOLDS, _BINS, _WITHIN = 60, 10, 3

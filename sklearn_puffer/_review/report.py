@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 from sklearn_puffer._base import check_choice
-from sklearn_puffer._certificates import Certificate, UncertifiedError
+from sklearn_puffer._certificates import UncertifiedError
 from sklearn_puffer._documents import (
     Document,
     Page,
@@ -26,9 +25,10 @@ from sklearn_puffer._documents import (
     utc_now,
 )
 from sklearn_puffer._ledgers import Ledger, PersonLedger
-from sklearn_puffer._release import TableRelease, Terms, left_open, not_promised
+from sklearn_puffer._release import TableRelease, left_open, not_promised
 from sklearn_puffer._review.findings import INTERNAL as OF_THE_AUDIT
 from sklearn_puffer._review.findings import Audit, ends, shift, within_chance
+from sklearn_puffer._review.given import flat
 from sklearn_puffer._review.plan import INTERNAL as OF_THE_PLAN
 from sklearn_puffer._review.plan import Plan
 from sklearn_puffer._rows import UNCOVERED
@@ -220,8 +220,9 @@ def report(
     for argument, (value, kinds, what) in given.items():
         if not isinstance(value, kinds):
             raise TypeError(f"{argument} must be {what}, got {quoted(value)}.")
-    told = _Settings(noiser) if kind == "external" else _Rows(noiser, audit, plan, ledger)
-    return told.report(name, by)
+    if kind == "external":
+        return _Settings(noiser).report(name, by)
+    return _Rows(noiser, audit, plan, ledger).report(name, by)
 
 
 _HEAD = ["figure", "value", "beside it"]
@@ -235,28 +236,54 @@ _LEFT_OUT = (
 )
 
 
-@dataclass(frozen=True, eq=False)
 class _Settings:
     """What is said of a release by its settings and names alone: all that recipients get."""
 
-    noiser: TableRelease
+    def __init__(self, noiser: Any) -> None:
+        self.noiser, self.certificate = noiser, noiser.certificate_
+        self.rules, mechanism = noiser._fitted.rules, noiser._fitted.mechanism
+        self.terms = mechanism.terms(noiser)
+        self.released = [column.name for column in mechanism.released_columns]
+        # each pair of secrets has a budget of its own: epsilon times their distance
+        self.apart = getattr(noiser, "metric", None) is not None
+        # no odds shift further, not with a small chance or in a mean alone
+        self.bounds_odds = self.certificate.delta == 0.0 and self.certificate.alpha is None
+        # certificates of earlier versions say promised for guaranteed
+        words = "NOTHING is (guaranteed|promised) outside tests"
+        said = any(re.search(words, each) for each in self.certificate.assumptions)
+        self.seeded = said or noiser.random_state is not None
+        names = ("epsilon", "delta", "alpha", "releases", "noise", "dependence")
+        # numbers and words, and so no function of rows
+        self.settings = {key: getattr(self.certificate, key) for key in names}
+        self.settings |= {"missing": self.rules.missing, "output": self.certificate.output}
+        # the columns declared as side information; None where no artifact names them
+        self.known = self.terms.known
+        if self.known is None and hasattr(noiser, "known"):
+            known = noiser.known if isinstance(noiser.known, list | dict) else [noiser.known]
+            self.known = flat([each for each in known if each is not None])
 
     def report(self, name: str, by: str) -> Report:
         """Return the report for recipients."""
-        self._check()
-        certificate, rules = self.certificate, self.noiser._fitted.rules
-        told = [
-            f"{key}: {shown(value)}" for key, value in self.settings.items() if value is not None
-        ]
+        certificate = self.certificate
+        if not certificate.holds:
+            raise UncertifiedError(
+                "the certificate does not hold, so there is no report for recipients; use "
+                'kind="internal", which says so, and fit again.'
+            )
+        if self.seeded:
+            raise ValueError(
+                f"random_state={quoted(self.noiser.random_state)}, or the one in fit, makes the "
+                "noise reproducible, and nothing is guaranteed outside tests; fit again without "
+                "one."
+            )
+        told = [f"{key}: {shown(each)}" for key, each in self.settings.items() if each is not None]
         left_out = [*left_open(self.noiser), *not_promised(self.noiser)]
-        front = [
-            self.budget(),
+        parts = [
+            self._budget(),
             Section("What the guarantee takes for granted", sentences=self.granted()),
-        ]
-        rest = [
             Section("What is not guaranteed", sentences=left_out),
             self.columns(),
-            self.secrets(),
+            self._secrets(),
             Section("Settings", sentences=[f"{', '.join(told)}."]),
             Section("What this report leaves out", sentences=_LEFT_OUT),
             self.about(name, by),
@@ -267,12 +294,12 @@ class _Settings:
             "fitted": {"date": certificate.date, "version": certificate.version},
             "promise": certificate.promise(),
             "settings": self.settings,
-            "sensitive": list(map(str, rules.sensitive)),
-            "released": [str(name) for name in self.released],
-            "passed": list(map(str, rules.passed)),
+            "sensitive": list(map(str, self.rules.sensitive)),
+            "released": list(map(str, self.released)),
+            "passed": list(map(str, self.rules.passed)),
         }
-        page = Page(headline, self.guarantee(), [*front, *rest])
-        return Report("external", True, page, len(front), record, name, by, date=utc_now())
+        page = Page(headline, self.guarantee(), parts)
+        return Report("external", True, page, 2, record, name, by, date=utc_now())
 
     def about(self, name: str, by: str, **more: str) -> Section:
         """Return when and by what it was made."""
@@ -285,70 +312,6 @@ class _Settings:
             **more,
         }
         return Section("About this report", cells=[[*told], [*told.values()]])
-
-    def _check(self) -> None:
-        if not self.certificate.holds:
-            raise UncertifiedError(
-                "the certificate does not hold, so there is no report for recipients; use "
-                'kind="internal", which says so, and fit again.'
-            )
-        if self.seeded:
-            raise ValueError(
-                f"random_state={quoted(self.noiser.random_state)}, or the one in fit, makes the "
-                "noise reproducible, and nothing is guaranteed outside tests; fit again without "
-                "one."
-            )
-
-    @property
-    def certificate(self) -> Certificate:
-        """What is certified."""
-        certificate: Certificate = self.noiser.certificate_
-        return certificate
-
-    @cached_property
-    def terms(self) -> Terms:
-        """What is said of the mechanism."""
-        return self.noiser._fitted.mechanism.terms(self.noiser)
-
-    @property
-    def seeded(self) -> bool:
-        """Whether there is a seed, or was one in fit."""
-        # certificates of earlier versions say promised for guaranteed
-        words = "NOTHING is (guaranteed|promised) outside tests"
-        said = any(re.search(words, each) for each in self.certificate.assumptions)
-        return said or self.noiser.random_state is not None
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The settings that are numbers and words, and so no function of rows."""
-        names = ("epsilon", "delta", "alpha", "releases", "noise", "dependence")
-        settings = {name: getattr(self.certificate, name) for name in names}
-        missing = self.noiser._fitted.rules.missing
-        return settings | {"missing": missing, "output": self.certificate.output}
-
-    @property
-    def released(self) -> list[Any]:
-        """The columns that are released."""
-        return [column.name for column in self.noiser._fitted.mechanism.released_columns]
-
-    @property
-    def known(self) -> list[Any] | None:
-        """The columns declared as side information; None where no artifact names them."""
-        if self.terms.known is not None or not hasattr(self.noiser, "known"):
-            return None if self.terms.known is None else list(self.terms.known)
-        known = self.noiser.known
-        flat = known if isinstance(known, list | dict) else [] if known is None else [known]
-        return [name for names in flat for name in (names if isinstance(names, tuple) else [names])]
-
-    @property
-    def apart(self) -> bool:
-        """Whether each pair of secrets has a budget of its own: epsilon times their distance."""
-        return getattr(self.noiser, "metric", None) is not None
-
-    @property
-    def bounds_odds(self) -> bool:
-        """Whether no odds shift further, not with a small chance or in a mean alone."""
-        return self.certificate.delta == 0.0 and self.certificate.alpha is None
 
     def guarantee(self) -> list[str]:
         """Return the guarantee, whether it is of a whole file, and an example."""
@@ -364,20 +327,21 @@ class _Settings:
 
     def columns(self) -> Section:
         """Return how each column is released."""
-        known, ways = self.known or [], dict[str, list[str]]()
+        ways = dict[str, list[str]]()
         for name in self.released:
-            way = "as it is, since a reader may know it" if name in known else self.terms.how
+            known = name in (self.known or [])
+            way = "as it is, since a reader may know it" if known else self.terms.how
             ways.setdefault(way, []).append(shown(name))
-        if passed := [shown(name) for name in self.noiser._fitted.rules.passed]:
+        if passed := [shown(name) for name in self.rules.passed]:
             ways["as it is, and NOT protected"] = passed
         cells = [[", ".join(names), way] for way, names in ways.items()]
         head = ["columns", "how each is released"]
         return Section("Released columns", self.terms.about, [head, *cells])
 
-    def secrets(self) -> Section:
+    def _secrets(self) -> Section:
         """Return what is protected: labels only where somebody declared them."""
         declared = getattr(self.noiser, "secret_pairs", None)
-        sensitive = [shown(name) for name in self.noiser._fitted.rules.sensitive]
+        sensitive = [shown(name) for name in self.rules.sensitive]
         if isinstance(declared, list | tuple):
             declared = {" and ".join(sensitive): declared}
         if isinstance(declared, Mapping):
@@ -392,7 +356,7 @@ class _Settings:
             one = f"a value or a combination of values of {', '.join(sensitive)}"
         return Section("Protected secrets", sentences=[f"Each secret is {one}; {which}."])
 
-    def budget(self) -> Section:
+    def _budget(self) -> Section:
         """Return the figures of the budget, which are all there are without the rows."""
         notion, pair = self.certificate.notion, ", for secrets at distance 1" * self.apart
         budget, most = notion.budget_name(), percent_at_most(notion.best_guess())
@@ -416,55 +380,72 @@ _OWN = ("Settings", "What survives", "What else")
 """Parts of an audit and a plan that stand on their own pages alone."""
 
 
-@dataclass(frozen=True, eq=False)
 class _Rows(_Settings):
     """What is said to who signs: besides, what the certificate and others found of the rows."""
 
-    audit: Audit | None
-    plan: Plan | None
-    ledger: Ledger | PersonLedger | None
+    def __init__(self, noiser: Any, audit: Any, plan: Any, ledger: Any) -> None:
+        """Refuse what is about another noiser."""
+        super().__init__(noiser)
+        self.audit, self.plan, self.ledger = audit, plan, ledger
+        promise, protected = self.certificate.promise(), set(self.rules.sensitive)
+        if audit is not None and audit.promise != promise:
+            raise ValueError(
+                f"audit is of a noiser with another guarantee, {audit.promise!r}, and that of this "
+                f"one is {promise!r}; audit this one, or leave it out."
+            )
+        if plan is not None and set(plan.sensitive) != protected:
+            raise ValueError(
+                f"plan protects {quoted(sorted(map(str, plan.sensitive)))} and this noiser "
+                f"{quoted(sorted(map(str, protected)))}; pass the plan of this release, or leave "
+                "it out."
+            )
+        if ledger is not None:
+            ledger._check_noiser(self.certificate)
+        # what the order of the fitted rows tells, or of those that were planned on
+        notes = () if plan is None else plan.notes
+        own = [said for said in self.certificate.assumptions if UNCOVERED in said]
+        planned = [f"In the table of the plan: {said}" for said in notes if UNCOVERED in said]
+        self.of_order = own or planned
 
     def report(self, name: str, by: str) -> Report:
         """Return the report to sign."""
-        self._check_alike()
-        certificate, audit = self.certificate, self.audit
+        certificate, audit, plan = self.certificate, self.audit, self.plan
         params = {**self.noiser.get_params(deep=False), **self.settings}
         params.pop("fitted", None)  # of a release that was read: all of it
         settings = ", ".join(f"{key}={quoted(value)[:200]}" for key, value in params.items())
         found = [] if audit is None else [audit._page().headline]
         calm = audit is not None and audit.caught and not audit.findings
-        said, promises = certificate._lines(), certificate._promises()
+        promises, verdict = certificate._promises(), self._verdict()
+        told = [said for said in certificate._lines() if said not in promises]
         front = [self._figures(), *self._conditions()]
-        size = {
-            "rows": str(certificate.n_rows),
-            "columns of the table": str(certificate.n_columns or ""),
-        }
+        size = {"rows": str(certificate.n_rows)}
+        size["columns of the table"] = str(certificate.n_columns or "")
         mark = [f"Fingerprint: {certificate.fingerprint}."]
         rest = [
             SIGNATURE,
             self.columns(),
-            Section("The certificate", sentences=[e for e in said if e not in promises]),
+            Section("The certificate", sentences=told),
             *certificate._sections(),
             *_page_of("Audit", audit, "the release was not attacked"),
-            *_page_of("Plan", self.plan, "no other settings were tried"),
+            *_page_of("Plan", plan, "no other settings were tried"),
             *_page_of("Ledger", self.ledger, "no release is counted here"),
             Section("What is not guaranteed", sentences=not_promised(self.noiser)),
             Section("Settings", sentences=[f"{settings}."]),
             replace(self.about(name, by, **size), sentences=mark),
         ]
-        verdict = self._verdict()
-        lines = [*found, *self._of_order(), *self.guarantee(), *self._of_use(), OF_RAW_ROWS]
+        # where values keep no more than constants would
+        worse = any(column.worse for column in certificate.utility)
+        use = certificate._what_changes() if worse else []
+        lines = [*found, *self.of_order, *self.guarantee(), *use, OF_RAW_ROWS]
+        record = {"version": __version__, "certificate": certificate.to_dict()}
+        for key, document in (("audit", audit), ("plan", plan)):
+            record[key] = None if document is None else document.to_dict()
         return Report(
             kind="internal",
             holds=certificate.holds,
             page=Page(f"Report{_of(name)}: {'; '.join(verdict)}", lines, [*front, *rest]),
             n_front=len(front),
-            record={
-                "version": __version__,
-                "certificate": certificate.to_dict(),
-                "audit": None if audit is None else audit.to_dict(),
-                "plan": None if self.plan is None else self.plan.to_dict(),
-            },
+            record=record,
             name=name,
             by=by,
             alarm="" if calm else _FIGURE,
@@ -472,65 +453,34 @@ class _Rows(_Settings):
             date=utc_now(),
         )
 
-    def _check_alike(self) -> None:
-        """Refuse what is about another noiser."""
-        audit, plan, promise = self.audit, self.plan, self.certificate.promise()
-        if audit is not None and audit.promise != promise:
-            raise ValueError(
-                f"audit is of a noiser with another guarantee, {audit.promise!r}, and that of this "
-                f"one is {promise!r}; audit this one, or leave it out."
-            )
-        protected = set(self.noiser._fitted.rules.sensitive)
-        if plan is not None and set(plan.sensitive) != protected:
-            raise ValueError(
-                f"plan protects {quoted(sorted(map(str, plan.sensitive)))} and this noiser "
-                f"{quoted(sorted(map(str, protected)))}; pass the plan of this release, or leave "
-                "it out."
-            )
-        if self.ledger is not None:
-            self.ledger._check_noiser(self.certificate)
-
-    def _of_order(self) -> list[str]:
-        """Return what the order of the fitted rows tells, or of those that were planned on."""
-        own = [said for said in self.certificate.assumptions if UNCOVERED in said]
-        notes = () if self.plan is None else self.plan.notes
-        return own or [f"In the table of the plan: {said}" for said in notes if UNCOVERED in said]
-
     def _verdict(self) -> list[str]:
         """Return what the certificate says, between the dangers that stand beside it."""
         certificate, told = self.certificate, self.certificate._verdict()
         same = certificate.utility and all(c.unchanged >= 1.0 for c in certificate.utility)
         if same and not told.startswith("nothing was changed"):
             told = f"nothing was changed; {told}"
-        found = self.audit is not None and self.audit.findings
         applies = {
             _TESTS_ONLY: self.seeded,
-            "AN AUDIT FOUND MORE THAN WAS GUARANTEED": found,
+            "AN AUDIT FOUND MORE THAN WAS GUARANTEED": self.audit and self.audit.findings,
             f"the certificate {told}": True,
-            "BUT THE ORDER OR INDEX OF THE ROWS TELLS A SECRET": self._of_order(),
+            "BUT THE ORDER OR INDEX OF THE ROWS TELLS A SECRET": self.of_order,
         }
         return [said for said, true in applies.items() if true]
 
-    def _of_use(self) -> list[str]:
-        """Return where values keep no more than constants would."""
-        worse = any(column.worse for column in self.certificate.utility)
-        return self.certificate._what_changes() if worse else []
-
-    def _conditions(self) -> list[Section]:
-        """Return what the guarantee takes for granted, and what it leaves open, a line each."""
-        certificate = self.certificate
-        if not certificate.holds:
-            budget = certificate.notion.budget_name()
+    def _conditions(self) -> Iterator[Section]:
+        """Yield what the guarantee takes for granted, and what it leaves open, a line each."""
+        if not self.certificate.holds:
+            budget = self.certificate.notion.budget_name()
             told = (
                 f"Nothing is guaranteed by these settings, and {budget} was asked for. Fit again."
             )
-            return [Section("Conditions", sentences=[told])]
+            yield Section("Conditions", sentences=[told])
+            return
+        yield Section("Conditions", sentences=self.granted())
         left = [said for said in left_open(self.noiser) if UNCOVERED not in said]  # stands above
-        return [
-            Section("Conditions", sentences=self.granted()),
-            *([Section("What these settings leave open", sentences=left)] if left else []),
-            Section("What you must decide", sentences=list(self._decisions())),
-        ]
+        if left:
+            yield Section("What these settings leave open", sentences=left)
+        yield Section("What you must decide", sentences=list(self._decisions()))
 
     def _decisions(self) -> Iterator[str]:
         """Yield what nobody but who answers for the data can decide."""
@@ -553,40 +503,44 @@ class _Rows(_Settings):
         yield (
             "Order: whether rows were sorted by what tells a secret; in doubt, shuffle them first."
         )
-        if self.audit is None or not self.audit.attacks:
-            yield "Attacks: whether to sign what nobody attacked; an audit (audit=) does."
-        elif self.audit.findings:
-            yield (
-                "Attacks: one tells more than was guaranteed; release nothing before that is "
-                "explained."
+        attacks = "whether to sign what nobody attacked; an audit (audit=) does."
+        if self.audit is not None and self.audit.findings:
+            attacks = (
+                "one tells more than was guaranteed; release nothing before that is explained."
             )
-        else:
-            enough = self.audit._findable()
-            yield f"Attacks: whether those that were tried are enough: {enough}."
+        elif self.audit is not None and self.audit.attacks:
+            attacks = f"whether those that were tried are enough: {self.audit._findable()}."
+        yield f"Attacks: {attacks}"
         yield "Use: whether what is left serves its purpose, by the changes above, and by the task."
 
     def _figures(self) -> Section:
         """Return the figures that are looked at first, with their picture."""
-        certificate, utility = self.certificate, self.certificate.utility
-        constant = _mean(utility, "constant_sd")
+        utility, audit = self.certificate.utility, self.audit
+        change, constant, stay = (
+            math.fsum(getattr(column, name) for column in utility) / max(len(utility), 1)
+            for name in ("change_sd", "constant_sd", "unchanged")
+        )
         beside = f"sd: standard deviations; a constant in each place: {constant:.2f} sd"
-        stay = f"{_mean(utility, 'unchanged'):.1%}"
         cells = [
             _HEAD,
-            ["Mean change", f"{_mean(utility, 'change_sd'):.2f} sd", beside],
-            ["Values that stay equal", stay, "of all values, on average"],
-            *_typical(certificate),
+            ["Mean change", f"{change:.2f} sd", beside],
+            ["Values that stay equal", f"{stay:.1%}", "of all values, on average"],
+            *_typical(self.certificate),
             [_FIGURE, *self._attack()],
-            ["Task", *self._task()],
+            ["Task", "not measured", "an audit with task= measures one"],
         ]
-        audit = self.audit
+        for figure in () if audit is None else audit.survived:
+            if figure.what in ("AUC on true rows", "R2 on true rows"):
+                own = f"{figure.after:.3f} {figure.what.split()[0]}"
+                beside = f"{shown(figure.column)}; learnt from true rows: {figure.before:.3f}"
+                cells[-1] = ["Task", own, beside]
         picture = audit._picture() if audit is not None and audit.attacks else None
         return Section("At a glance", cells=cells, picture=picture)
 
     def _attack(self) -> tuple[str, str]:
         """Return how far the best reader shifted odds, and what stands beside it."""
         audit, attack = self.audit, None if self.audit is None else self.audit._surest()
-        if audit is None or attack is None:
+        if attack is None:
             return "none tried", "an audit (audit=) measures it"
         if not (audit._sees() or audit.findings):
             return "none could be found", "by attackers as weak, or rows as few; audit more rows"
@@ -596,21 +550,9 @@ class _Rows(_Settings):
         beside = f"{attack.view}: shift of odds ({ends(attack)}, the 95 % interval); {allowed}"
         return shift(attack), f"{beside}{within_chance(attack)}"
 
-    def _task(self) -> tuple[str, str]:
-        """Return how well a model of released rows does, beside one of true rows."""
-        for figure in () if self.audit is None else self.audit.survived:
-            if figure.what in ("AUC on true rows", "R2 on true rows"):
-                beside = f"{shown(figure.column)}; learnt from true rows: {figure.before:.3f}"
-                return f"{figure.after:.3f} {figure.what.split()[0]}", beside
-        return "not measured", "an audit with task= measures one"
-
 
 def _of(name: str) -> str:
     return f" of {shown(name)}" if name else ""
-
-
-def _mean(utility: Sequence[Any], name: str) -> float:
-    return math.fsum(getattr(column, name) for column in utility) / max(len(utility), 1)
 
 
 def _typical(certificate: Any) -> list[list[str]]:
