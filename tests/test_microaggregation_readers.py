@@ -17,7 +17,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.preprocessing import OrdinalEncoder
 
 from sklearn_puffer import PufferfishRelease, PufferfishWarning
-from sklearn_puffer._microaggregator import candidates, drawn
+from sklearn_puffer._microaggregator import drawn, fit
 from sklearn_puffer._microaggregator.program import SecretCounts
 from sklearn_puffer._noise import system_entropy
 from sklearn_puffer._noise.integer_rows import RowSampler
@@ -120,7 +120,7 @@ LAWS = {
 @pytest.fixture
 def few_candidates(monkeypatch):
     """Let "auto" try other numbers, whose programs are small."""
-    monkeypatch.setattr(candidates, "CANDIDATES", (3, 6, 9, 12))
+    monkeypatch.setattr(fit, "CANDIDATES", (3, 6, 9, 12))
 
 
 def true_losses(law, n_tables, **parameters):
@@ -163,11 +163,11 @@ def test_the_true_loss_is_within_the_budget_in_57_of_60_drawn_tables(law):
 def missed(monkeypatch, n_tables):
     """Return in how many drawn tables some true mass lies outside its bounds, whichever number."""
     law, found = LAWS["auto"][2](np.random.default_rng(0)), 0
-    monkeypatch.setattr(candidates, "least_change", _identity)  # all numbers are tried
+    monkeypatch.setattr(fit, "least_change", _identity)  # all numbers are tried
     for seed in range(n_tables):
         table, which = law.drawn(np.random.default_rng(seed), 600)
         tried = learnt(table, sensitive="secret").tried
-        assert len(tried) == len(candidates.CANDIDATES)
+        assert len(tried) == len(fit.CANDIDATES)
         found += any(_outside(each, law.secrets[which]) for each in tried)
     return found
 
@@ -180,7 +180,7 @@ def _outside(tried, chances):
     [part] = tried.parts
     boxes = part.problem.bounded[0].boxes
     masses = np.zeros((len(tried.prototypes), chances.shape[1]))
-    np.add.at(masses, tried.candidate.codes, chances)
+    np.add.at(masses, tried.codes, chances)
     masses = masses[part.present] / len(chances) * 2.0**60
     inside = (boxes.low <= masses) & (masses <= boxes.high)
     sums = masses.sum(axis=0)
@@ -506,7 +506,7 @@ def test_masses_as_counted_are_noticed():
 
 @pytest.mark.slow
 def test_a_level_that_is_not_shared_is_noticed(monkeypatch):
-    monkeypatch.setattr(candidates, "CANDIDATES", (3, 6, 9))  # what is not shared beside, is large
+    monkeypatch.setattr(fit, "CANDIDATES", (3, 6, 9))  # what is not shared beside, is large
 
     def boxes(group, error):
         n_bounds = int(np.count_nonzero(group.sizes)) * group._free
@@ -541,6 +541,6 @@ def test_real_rows_without_a_channel_are_noticed(table, monkeypatch):
 def test_raw_values_that_are_drawn_are_noticed(monkeypatch):
     monkeypatch.setattr(drawn, "MOST_BINS", 10**9)
     whole = drawn.learnt_bins
-    monkeypatch.setattr(candidates, "learnt_bins", lambda sample, min_size: whole(sample, 1))
+    monkeypatch.setattr(fit, "learnt_bins", lambda sample, min_size: whole(sample, 1))
     with pytest.raises(AssertionError):
         check_pays(np.random.default_rng(8))

@@ -23,7 +23,7 @@ from sklearn_puffer import (
     PufferfishWarning,
     UnseenValuesWarning,
 )
-from sklearn_puffer._microaggregator import candidates
+from sklearn_puffer._microaggregator import fit
 from sklearn_puffer._microaggregator.estimator import ReleasedRows
 from sklearn_puffer._release import certificate_from_dict
 
@@ -437,7 +437,7 @@ def test_the_order_of_rows_does_not_matter():
 
 
 def test_auto_goes_on_as_long_as_the_change_falls(monkeypatch):
-    monkeypatch.setattr(candidates, "CANDIDATES", (2, 4, 8, 12, 16))
+    monkeypatch.setattr(fit, "CANDIDATES", (2, 4, 8, 12, 16))
     rows = PufferfishMicroaggregator(0.3, sensitive="ill", public=["age", "job"])
     facts = rows.fit(TABLE).certificate_.facts
     changes = [change for _, change in facts.tried]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from sklearn_puffer import PufferfishMicroaggregator
-from sklearn_puffer._microaggregator import candidates
+from sklearn_puffer._microaggregator import fit
 from sklearn_puffer._microaggregator.coordinates import Coordinates, sample_rows
 from sklearn_puffer._microaggregator.prototypes import Prototypes, mean_changes, with_scores
 from sklearn_puffer._microaggregator.release import read, written
@@ -193,7 +193,7 @@ def test_the_channel_keeps_what_a_label_makes_of_rows(monkeypatch):
             found = mean_changes(*about)
             return replace(found, scores=weight * found.scores)
 
-        monkeypatch.setattr(candidates, "mean_changes", changes)
+        monkeypatch.setattr(fit, "mean_changes", changes)
         rows = PufferfishMicroaggregator(0.3, sensitive="ill", n_prototypes=12).fit(X, y)
         codes, channel = rows.labels_, rows.channel_.toarray()
         heights = (rows.prototypes_["b"] > 0.5).to_numpy()

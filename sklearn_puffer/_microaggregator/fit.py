@@ -2,102 +2,383 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
+from joblib import Parallel, delayed
 from scipy.sparse import csr_array
 
-from sklearn_puffer._base import FloatArray
-from sklearn_puffer._certificates import (
-    Guaranteed,
-    Made,
-    Method,
-    PairLoss,
-    Proof,
-    Refused,
-)
+from sklearn_puffer._base import FloatArray, IntArray, counted
+from sklearn_puffer._certificates import Guaranteed, Made, Method, PairLoss, Proof, Refused
 from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._engines import LazyTable
 from sklearn_puffer._losses import prototype_losses
-from sklearn_puffer._microaggregator.candidates import (
-    Candidate,
-    SolvedCandidate,
-    StratumChannel,
-    prototype_numbers,
-    solved,
-)
 from sklearn_puffer._microaggregator.certificate import (
     MOST_TABLES,
     PrototypeCertificate,
     PrototypeFacts,
     PrototypeUtility,
     StrataFacts,
+    as_matrix,
     not_covered,
     table_loss,
     utilities,
 )
 from sklearn_puffer._microaggregator.coordinates import Coordinates
-from sklearn_puffer._microaggregator.drawn import fitted_row_loss
-from sklearn_puffer._microaggregator.program import SecretCounts
-from sklearn_puffer._microaggregator.prototypes import Prototypes, with_scores
-from sklearn_puffer._microaggregator.reading import Settings, TableRead, read_lazily, read_table
+from sklearn_puffer._microaggregator.drawn import BinCounts, fitted_row_loss, learnt_bins
+from sklearn_puffer._microaggregator.program import (
+    ChannelProblem,
+    SecretCounts,
+    SecretMasses,
+    least_change,
+    whole_rows,
+)
+from sklearn_puffer._microaggregator.prototypes import (
+    MeanChanges,
+    Prototypes,
+    mean_changes,
+    with_scores,
+)
+from sklearn_puffer._microaggregator.reading import (
+    Batch,
+    Settings,
+    TableRead,
+    read_lazily,
+    read_table,
+)
 from sklearn_puffer._microaggregator.release import TypicalRows
-from sklearn_puffer._microaggregator.strata import ChannelIndex, Strata
+from sklearn_puffer._microaggregator.strata import ChannelIndex
+from sklearn_puffer._noise import IntegerRows
 from sklearn_puffer._release import LearntMechanism
 from sklearn_puffer._rows import FitRows, check_units, order_told
 from sklearn_puffer._tables import counts_frame, values_frame
 from sklearn_puffer._words import quoted
 
+CANDIDATES = (8, 30, 60, 100)
+"""Numbers of prototypes that "auto" tries, ascending, until the objective rises."""
+
 
 def learn(settings: Settings, given: FitRows) -> LearntRows:
     """Learn typical rows and the channels between them."""
-    table = given.table
-    if isinstance(table, LazyTable):
-        read = read_lazily(settings, given, table)
-    else:
-        read = read_table(settings, given)
-    sample = read.sample
-    units = check_units(settings.weights, read.roles.public)
-    space = with_scores(Coordinates.learnt(sample, units), sample, settings.label_weight)
-    numbers = prototype_numbers(settings, read.total)
-    error = 0.0 if settings.level is None else (1.0 - settings.level) / len(numbers)
-    tried: list[SolvedCandidate] = []
-    for candidate in _candidates(settings, read, space, numbers):
-        tried.append(solved(settings, candidate, error))
+    lazy = isinstance(given.table, LazyTable)
+    read = read_lazily(settings, given) if lazy else read_table(settings, given)
+    most = max(read.total // settings.min_size, 1)
+    numbers = [n for n in CANDIDATES if n <= most] or [most]
+    if settings.n_prototypes is not None:
+        numbers = [settings.n_prototypes]
+    error = None if settings.level is None else (1.0 - settings.level) / len(numbers)
+    tried: list[Candidate] = []
+    for counts in _counts(settings, read, numbers):
+        tried.append(solved(settings, read, *counts, error))
         if len(tried) > 1 and tried[-1].objective >= tried[-2].objective:
             break  # the objective falls, then rises, and larger programs are slow
     best = min(tried, key=lambda each: each.objective)
-    n_columns = len({*table.names, *(given.secrets or ())})
+    n_columns = len({*given.table.names, *(given.secrets or ())})
     return LearntRows(settings, read, tried, best, n_columns)
 
 
-def _candidates(
-    settings: Settings, read: TableRead, space: Coordinates, numbers: Sequence[int]
-) -> Iterator[Candidate]:
-    """Yield each number of prototypes with its counts; an engine counts all in one pass."""
+def _counts(
+    settings: Settings, read: TableRead, numbers: Sequence[int]
+) -> Iterator[tuple[Prototypes, Batch, IntArray]]:
+    """Yield prototypes, and all rows with theirs; an engine counts all numbers in one pass."""
+    units = check_units(settings.weights, read.roles.public)
+    plain = Coordinates.learnt(read.sample, units)
+    space = with_scores(plain, read.sample, settings.label_weight)
     for some in [numbers] if read.is_lazy else [[n] for n in numbers]:
         several = [Prototypes.learnt(space, read.sample, n, settings.min_size) for n in some]
         batch, codes = read.count(several)
         for prototypes, of_rows in zip(several, codes, strict=True):
-            yield Candidate(settings, read, prototypes, batch, of_rows)
+            yield prototypes, batch, of_rows
+
+
+# ---------------------------------------------------------------------------------- the channels
+
+
+@dataclass(frozen=True, eq=False)
+class StratumChannel:
+    """The counts of one stratum, and its channel of least change.
+
+    Attributes
+    ----------
+    present : ndarray of int of shape (n,)
+        The prototypes of which the stratum has rows.
+    groups, joined : list of SecretCounts
+        The counts in these prototypes, for each sensitive column; and for each joined label that
+        occurs.
+    shares : ndarray of shape (n_prototypes,)
+        The share of each prototype among the rows of the stratum.
+    problem : ChannelProblem or None
+        The program between these prototypes; None where the stratum has too few rows.
+    channel : IntegerRows or None
+        Its solution.
+    """
+
+    present: IntArray
+    groups: list[SecretCounts]
+    joined: list[SecretCounts]
+    shares: FloatArray
+    problem: ChannelProblem | None = None
+    channel: IntegerRows | None = None
+
+    @property
+    def total(self) -> int:
+        """The number of rows."""
+        return int(self.groups[0].sizes.sum())
+
+    def everywhere(self, counts: IntArray) -> IntArray:
+        """Return counts in these prototypes as counts in all."""
+        every = np.zeros((len(self.shares), counts.shape[1]), dtype=np.int64)
+        every[self.present] = counts
+        return every
+
+    def matrix(self, constant: FloatArray) -> FloatArray:
+        """Return K between all prototypes; a stratum without a channel has the ``constant`` one."""
+        if self.channel is None:
+            return np.broadcast_to(constant, (len(constant), len(constant)))
+        matrix = np.tile(self.shares, (len(constant), 1))
+        matrix[np.ix_(self.present, self.present)] = as_matrix(self.channel).toarray()
+        return matrix
+
+    def with_absent_prototypes(self, group: SecretCounts) -> tuple[IntegerRows, SecretCounts]:
+        """Return channel and counts with one more prototype, for all absent ones together.
+
+        New rows may have an absent prototype. Its row of the channel is the stratum's shares.
+        """
+        assert self.channel is not None
+        if len(self.present) == len(self.shares):
+            return self.channel, group
+        rows = _ChannelBuilder()
+        rows.channel(self.channel, np.arange(len(self.present)))
+        rows.constant(self.shares[self.present])
+        counts, sizes = np.pad(group.counts, ((0, 1), (0, 0))), np.append(group.sizes, 0)
+        return rows.stacked(len(sizes)), SecretCounts(counts, sizes, group.pairs)
+
+    @cached_property
+    def is_nearly_constant(self) -> bool:
+        """Whether the channel changes as much as a constant one, and typical rows alone less."""
+        if self.problem is None or self.channel is None:
+            return True
+        n, cost = self.problem.n, self.problem.cost
+        little = 0.95 * cost(np.broadcast_to(self.problem.shares, (n, n)))
+        return cost(as_matrix(self.channel).toarray()) >= little > cost(np.eye(n))
+
+
+class _ChannelBuilder:
+    """A channel, row by row."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[IntArray, IntArray]] = []
+
+    def constant(self, shares: FloatArray) -> int:
+        """Append a row of shares, and return its index."""
+        targets = np.flatnonzero(shares)
+        row = whole_rows(np.tile(shares[targets], (len(targets), 1)))
+        self._rows.append((targets[row.targets[: row.starts[1]]], row.shares[: row.starts[1]]))
+        return len(self._rows) - 1
+
+    def channel(self, rows: IntegerRows, prototypes: IntArray) -> IntArray:
+        """Append a channel between some prototypes, and return the indices of its rows."""
+        first = len(self._rows)
+        for start, end in pairwise(rows.starts.tolist()):
+            self._rows.append((prototypes[rows.targets[start:end]], rows.shares[start:end]))
+        return np.arange(first, len(self._rows))
+
+    def stacked(self, n_targets: int) -> IntegerRows:
+        """Return all rows, padded with copies of the last to at least the number of targets."""
+        while len(self._rows) < n_targets:
+            self._rows.append(self._rows[-1])
+        targets, shares = (np.concatenate(each) for each in zip(*self._rows, strict=True))
+        return IntegerRows(np.cumsum([0, *(len(each) for each, _ in self._rows)]), targets, shares)
+
+
+@dataclass(frozen=True, eq=False)
+class BudgetCurve:
+    """The change under the channel of least change, as a function of the budget.
+
+    Attributes
+    ----------
+    problem : ChannelProblem
+    distances : ndarray of shape (n, n)
+        The change of all columns, in standard deviations, of rows of a that are released as b,
+        without the scores of labels.
+    n_columns : int
+    """
+
+    problem: ChannelProblem
+    distances: FloatArray
+    n_columns: int
+
+    def change(self, epsilon: float) -> float:
+        """Return the mean change of a column for a budget."""
+        problem = replace(self.problem, epsilon=epsilon)
+        channel = as_matrix(least_change(problem)).toarray()
+        return replace(problem, distances=self.distances).cost(channel) / self.n_columns
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """Prototypes, and the channel of least change between them for each stratum.
+
+    Attributes
+    ----------
+    prototypes : Prototypes
+    codes : ndarray of int
+        The prototype of each row that is counted.
+    drawn : BinCounts or None
+        The counts of its columns, where these are drawn.
+    parts : list of StratumChannel
+    sample_codes : ndarray of int
+        The prototype of each sampled row.
+    error : float or None
+        Error of the confidence set of each stratum, sensitive column and joined label; None takes
+        masses as counted.
+    changes : MeanChanges
+        Those of the sampled rows, of all strata together.
+    """
+
+    prototypes: Prototypes
+    codes: IntArray
+    drawn: BinCounts | None
+    parts: list[StratumChannel]
+    sample_codes: IntArray
+    error: float | None
+    changes: MeanChanges
+
+    @property
+    def n_columns(self) -> int:
+        """The number of public columns."""
+        return len(self.prototypes.rows)
+
+    @cached_property
+    def shares(self) -> FloatArray:
+        """The share of each prototype among all rows."""
+        total = sum(part.total for part in self.parts)
+        return np.asarray(sum(part.shares * (part.total / total) for part in self.parts))
+
+    @cached_property
+    def flows(self) -> FloatArray:
+        """The share of all rows that are of a and are released as b."""
+        total = sum(part.total for part in self.parts)
+        each = (
+            (part.total / total * part.shares)[:, None] * part.matrix(self.shares)
+            for part in self.parts
+        )
+        return np.asarray(sum(each))
+
+    @property
+    def objective(self) -> float:
+        """What is minimised: the change, plus that of the scores of labels."""
+        return self.change + float((self.flows * self.changes.scores).sum()) / self.n_columns
+
+    @property
+    def change(self) -> float:
+        """The mean change of a column, in its unit of distance."""
+        return float((self.flows * self.changes.distances).sum()) / self.n_columns
+
+    @property
+    def grouping(self) -> float:
+        """The mean change of a column if every row became its own typical row."""
+        return float(self.shares @ np.diag(self.changes.distances)) / self.n_columns
+
+    def released_by(self) -> tuple[IntegerRows, IntArray]:
+        """Return the channels of all strata stacked, and which row each prototype of each has.
+
+        Prototypes that are absent in a stratum have its shares as their row. The last row is the
+        constant channel of the whole table.
+        """
+        n, rows = len(self.shares), _ChannelBuilder()
+        of_strata = np.full((len(self.parts) + 1, n), -1)
+        for k, part in enumerate(self.parts):
+            if part.channel is None:
+                continue
+            if len(part.present) < n:
+                of_strata[k] = rows.constant(part.shares)
+            of_strata[k, part.present] = rows.channel(part.channel, part.present)
+        of_strata[of_strata < 0] = rows.constant(self.shares)
+        return rows.stacked(n), of_strata
+
+
+def solved(
+    settings: Settings,
+    read: TableRead,
+    prototypes: Prototypes,
+    batch: Batch,
+    codes: IntArray,
+    error: float | None,
+) -> Candidate:
+    """Return prototypes with their channels, by all rows, whose prototypes are ``codes``."""
+    rows = prototypes.coordinates.rows(read.sample.columns)
+    points = rows.points(slice(0, len(rows)))
+    sample_codes = prototypes.nearest(points)
+    changes = mean_changes(prototypes, points, sample_codes, read.sample.weights)
+    least = settings.min_size if read.strata is not None else 0
+    parts = _counted_parts(read, batch, codes, len(prototypes))
+    large = [k for k, part in enumerate(parts) if part.total >= least]
+    n_families = sum(len(parts[k].groups) + len(parts[k].joined) for k in large)
+    share = None if error is None else error / max(n_families, 1)
+    cost, problems = changes.distances + changes.scores, []
+    for part in (parts[k] for k in large):
+        groups = [*part.groups, *part.joined]
+        if share is None:  # as counted, without sampling error
+            occurring = [each for each in (g.occurring() for g in groups) if len(each.pairs)]
+            bounded = [SecretMasses(each.as_counted(), each.pairs) for each in occurring]
+        else:
+            bounded = [SecretMasses(group.boxes(share), group.pairs) for group in groups]
+        among, epsilon = np.ix_(part.present, part.present), settings.guarantee.notion.epsilon
+        problems.append(ChannelProblem(bounded, part.groups[0].sizes, cost[among], epsilon))
+    tasks = map(delayed(least_change), problems)
+    channels = Parallel(n_jobs=settings.n_jobs, return_as="generator")(tasks)
+    each = zip(large, problems, counted(channels, "programs", len(problems)), strict=True)
+    for k, problem, channel in each:
+        parts[k] = replace(parts[k], problem=problem, channel=channel)
+    drawn = None
+    if settings.values == "drawn":
+        drawn = BinCounts(learnt_bins(read.sample, settings.min_size), len(prototypes))
+        drawn.add(batch.columns, codes, batch.weights)
+    return Candidate(prototypes, codes, drawn, parts, sample_codes, share, changes)
+
+
+def _counted_parts(
+    read: TableRead, batch: Batch, codes: IntArray, n_prototypes: int
+) -> list[StratumChannel]:
+    """Return the counts of each stratum, without programs yet."""
+    n_labels, counts = int(read.batch.joined.max()) + 1, []
+    cells = (batch.strata * n_labels + batch.joined) * n_prototypes + codes
+    for (secret, *_), of_row in zip(read.groups, batch.secrets, strict=True):
+        shape = read.n_strata, n_labels, n_prototypes, len(secret.labels)
+        found = np.bincount(cells * shape[-1] + of_row, batch.weights, math.prod(shape))
+        counts.append(found.astype(np.int64).reshape(shape))
+
+    def of_columns(stratum: int, labels: slice) -> list[SecretCounts]:
+        totals = [each[stratum, labels].sum(axis=0) for each in counts]
+        both = zip(totals, read.groups, strict=True)
+        return [SecretCounts(n[:, used], n.sum(axis=1), pairs) for n, (_, used, pairs) in both]
+
+    parts = []
+    for k in range(read.n_strata):
+        groups = of_columns(k, slice(None))
+        labels = [of_columns(k, slice(n, n + 1)) for n in range(n_labels * bool(read.roles.joined))]
+        sizes = groups[0].sizes
+        present = np.flatnonzero(sizes)
+        joined = [g.some(present) for of in labels for g in of if g.sizes.any()]
+        some = [group.some(present) for group in groups]
+        parts.append(StratumChannel(present, some, joined, sizes / sizes.sum()))
+    return parts
 
 
 # ------------------------------------------------------------------------------- the certificate
 
 
-@dataclass(frozen=True, eq=False)
-class _Losses:
+class _Losses(NamedTuple):
     """The losses of a stratum about one sensitive column, at least 0.
 
-    Attributes
-    ----------
-    counted, proven : ndarray of shape (n_pairs, 2)
-        As counted, and the worst over the confidence set, of each pair in both directions.
-    joint : float
-        See `PrototypeFacts`.
+    As counted, and the worst over the confidence set, of each pair in both directions; and the
+    worst if the shares of prototypes differ, too: ``joint`` of `PrototypeFacts`.
     """
 
     counted: FloatArray
@@ -129,8 +410,8 @@ class LearntRows:
 
     settings: Settings
     read: TableRead
-    tried: Sequence[SolvedCandidate]
-    best: SolvedCandidate
+    tried: Sequence[Candidate]
+    best: Candidate
     n_columns: int
 
     def mechanism(self) -> LearntMechanism:
@@ -153,8 +434,7 @@ class LearntRows:
     def typical(self) -> TypicalRows:
         """The mechanism."""
         best, strata = self.best, self.read.strata
-        counts = best.candidate.drawn
-        drawn = None if counts is None else counts.drawn()
+        drawn = None if best.drawn is None else best.drawn.drawn()
         if strata is None:
             channel = best.parts[0].channel
             assert channel is not None
@@ -171,85 +451,73 @@ class LearntRows:
             for code in used
         ]
         counts = [
-            np.hstack([group.counts for group in best.candidate.counts(k)])
-            for k in range(self.read.n_strata)
+            part.everywhere(np.hstack([group.counts for group in part.groups]))
+            for part in best.parts
         ]
-        channels = [csr_array(part.matrix(best.shares)) for part in best.parts]
-        labels = None if strata is None else (strata.names, strata.labels)
+        channels: Any = [csr_array(part.matrix(best.shares)) for part in best.parts]
+        labels, curve, part = None, None, best.parts[0]
+        if strata is not None:  # each has a program of its own
+            labels = strata.names, strata.labels
+            channels = [dict(zip(strata.labels, channels, strict=True))]
+        elif part.problem is not None:
+            distances = best.changes.distances[np.ix_(part.present, part.present)]
+            curve = BudgetCurve(part.problem, distances, best.n_columns)
         return {
             "prototypes_": values_frame(best.prototypes.rows),
             "counts_": counts_frame(np.vstack(counts), columns, labels),
-            "channel_": channels[0]
-            if strata is None
-            else dict(zip(strata.labels, channels, strict=True)),
-            "_budget_curve": best.budget_curve,
+            "channel_": channels[0],
+            "_budget_curve": curve,
             # rows of a lazy table have no order
-            **({} if self.read.is_lazy else {"labels_": best.candidate.codes}),
+            **({} if self.read.is_lazy else {"labels_": best.codes}),
         }
 
     @cached_property
     def _losses(self) -> list[list[_Losses]]:
-        """The losses of each sensitive column, in each stratum with a channel."""
-        best = self.best
-        parts = [part for part in best.parts if part.channel is not None]
+        """The losses in each stratum with a channel: of each sensitive column, then of labels."""
         return [
-            [_losses_of(part, part.groups[k], best.error) for part in parts]
-            for k in range(len(self.read.groups))
-        ]
-
-    @cached_property
-    def _of_labels(self) -> list[_Losses]:
-        """The losses to readers who know a joined label, in each stratum with a channel."""
-        return [
-            _losses_of(part, group, self.best.error)
+            [_losses_of(part, group, self.best.error) for group in (*part.groups, *part.joined)]
             for part in self.best.parts
             if part.channel is not None
-            for group in part.joined
         ]
 
     def certificate(self) -> PrototypeCertificate:
         """Return the certificate, without a fingerprint yet."""
-        facts, pairs = self._facts(), self._pairs()
-        losses = [pair.upper for pair in pairs]
-        losses += [float(each.proven.max(initial=0.0)) for each in self._of_labels]
+        facts, level, seed = self._facts(), self.settings.level, self.settings.seed
+        passed, prior = self.read.roles.remainder, "shares of secrets as counted"
+        if level is not None:
+            prior = f"all shares of secrets in the {level:.0%} set around the counts"
+        proven = [each.proven.max(initial=0.0) for of_part in self._losses for each in of_part]
         return PrototypeCertificate(
-            Guaranteed(self.settings.guarantee.notion, _prior(self.settings.level)),
-            Proof(max(losses), tuple(pairs), Refused(_NO_MORE)),
+            Guaranteed(self.settings.guarantee.notion, prior),
+            Proof(float(max(proven, default=0.0)), tuple(self._pairs()), Refused(_NO_MORE)),
             Method("least change", "microaggregation"),
             Made.now(self.read.total, self.n_columns),
-            [*_TAKEN, *not_covered(facts), *self._beside()],
+            [
+                *_TAKEN,
+                *not_covered(facts),
+                *([say.about_passed(passed)] if passed else []),
+                *([] if seed is None else [say.about_seed(seed, "draws", "undo them")]),
+            ],
             tuple(self._utilities),
             prototypes=facts,
         )
-
-    def _beside(self) -> list[str]:
-        """Return sentences on columns passed through and on a seed."""
-        passed, seed = self.read.roles.remainder, self.settings.seed
-        return [
-            *([say.about_passed(passed)] if passed else []),
-            *([] if seed is None else [say.about_seed(seed, "draws", "undo them")]),
-        ]
 
     @cached_property
     def _utilities(self) -> list[PrototypeUtility]:
         return utilities(self.read.sample, self.best, self.typical)
 
-    def _changes_more_than_a_constant(self) -> bool:
-        """Whether typical rows do, on average over columns; drawn values are not judged."""
-        changes = [(each.change_sd, each.constant_sd) for each in self._utilities]
-        typical, constant = np.mean(changes, axis=0)
-        return self.settings.values == "typical" and bool(typical > constant * (1.0 + 1e-9))
-
     def useless(self) -> list[str]:
         """Return a warning if a constant would do as well, for some columns or strata."""
-        best, strata = self.best, self.read.strata
-        flat = [k for k, part in enumerate(best.parts) if part.is_nearly_constant]
-        if not flat and not (strata is None and self._changes_more_than_a_constant()):
-            drawn = self.settings.values == "drawn"
+        parts, strata, drawn = self.best.parts, self.read.strata, self.settings.values == "drawn"
+        flat = [k for k, part in enumerate(parts) if part.is_nearly_constant]
+        changes = [(each.change_sd, each.constant_sd) for each in self._utilities]
+        typical, constant = np.mean(changes, axis=0)
+        beyond = bool(typical > constant * (1.0 + 1e-9)) and not drawn
+        if not flat and (strata is not None or not beyond):
             return [] if drawn else say.worthless(self._utilities, noisy=False)
         if strata is not None:
-            share = sum(best.parts[k].total for k in flat) / self.read.total
-            most = max(flat, key=lambda k: best.parts[k].total)
+            share = sum(parts[k].total for k in flat) / self.read.total
+            most = max(flat, key=lambda k: parts[k].total)
             return [
                 f"{len(flat)} of {len(strata)} strata ({share:.0%} of the rows), such as "
                 f"{quoted(strata.labels[most])[:40]}, are too small for more than a constant; "
@@ -257,7 +525,7 @@ class LearntRows:
             ]
         names = [
             (int(group.counts[:, k].sum()), secret.labels[code])
-            for (secret, used, _), group in zip(self.read.groups, best.parts[0].groups, strict=True)
+            for (secret, used, _), group in zip(self.read.groups, parts[0].groups, strict=True)
             for k, code in enumerate(used)
         ]
         few, label = min(names, key=lambda each: each[0])
@@ -270,28 +538,25 @@ class LearntRows:
     def _pairs(self) -> list[PairLoss]:
         """Return the loss of each pair in both directions, the largest of any stratum."""
         found, bound = [], self.settings.guarantee.notion.epsilon
-        for (secret, used, pairs), losses in zip(self.read.groups, self._losses, strict=True):
+        for k, (secret, used, pairs) in enumerate(self.read.groups):
             none = np.zeros((len(pairs), 2))
-            low = np.max([none, *(each.counted for each in losses)], axis=0)
-            high = np.max([none, *(each.proven for each in losses)], axis=0)
+            low = np.max([none, *(of_part[k].counted for of_part in self._losses)], axis=0)
+            high = np.max([none, *(of_part[k].proven for of_part in self._losses)], axis=0)
             for pair, lower, upper in zip(pairs, low.tolist(), high.tolist(), strict=True):
                 s, t = (secret.labels[used[k]] for k in pair)
-                for way, (first, second) in enumerate([(s, t), (t, s)]):
-                    low_one, up_one = lower[way], upper[way]
-                    found.append(
-                        PairLoss(
-                            secret.name, first, second, 0, bound, low_one, up_one, "recomputed"
-                        )
-                    )
+                for way, both in enumerate([(s, t), (t, s)]):
+                    ends = bound, lower[way], upper[way]
+                    found.append(PairLoss(secret.name, *both, 0, *ends, "recomputed"))
         return found
 
     def _facts(self) -> PrototypeFacts:
         best, settings = self.best, self.settings
-        losses = [*(each for of_column in self._losses for each in of_column), *self._of_labels]
+        parts = [part for part in best.parts if part.channel is not None]
+        losses = [each for of_part in self._losses for each in of_part]
         most = max(MOST_TABLES // len(best.parts), 1)
         tables = [
             table_loss(part.channel, groups[0].sizes, occurring, most)
-            for part in best.parts
+            for part in parts
             if part.channel is not None
             for groups in (part.groups, *([label] for label in part.joined))
             if (occurring := [g for g in (g.occurring() for g in groups) if len(g.pairs)])
@@ -312,11 +577,13 @@ class LearntRows:
             drawn_row=self._drawn_loss(best.n_columns),
             joined=tuple(map(str, self.read.roles.joined)),
             labels=self.read.sample.labels is not None and settings.label_weight > 0.0,
-            strata=None if self.read.strata is None else self._strata_facts(self.read.strata),
+            strata=self._strata_facts(),
         )
 
-    def _strata_facts(self, strata: Strata) -> StrataFacts:
+    def _strata_facts(self) -> StrataFacts | None:
         """Return what strata tell by themselves."""
+        if self.read.strata is None:
+            return None
         parts, total = self.best.parts, self.read.total
         sizes = np.array([part.total for part in parts])
         one_secret = [
@@ -324,8 +591,8 @@ class LearntRows:
             for part in parts
         ]
         return StrataFacts(
-            known=tuple(map(str, strata.names)),
-            n_strata=len(strata),
+            known=tuple(map(str, self.read.strata.names)),
+            n_strata=len(parts),
             constant=float(sizes[[part.is_nearly_constant for part in parts]].sum() / total),
             one_secret=float(sizes[one_secret].sum() / total),
             alone=float(sizes[sizes == 1].sum() / total),
@@ -335,14 +602,13 @@ class LearntRows:
     def _drawn_loss(self, n_columns: int) -> float | None:
         """Return the extra loss of ``n_columns`` drawn columns of a fitted row."""
         best = self.best
-        if best.candidate.drawn is None:
+        if best.drawn is None:
             return None
         sizes = np.rint(best.shares * self.read.total).astype(np.int64)
         people = [
-            (part.matrix(best.shares), group.occurring().counts)
-            for k, part in enumerate(best.parts)
-            for groups in (best.candidate.counts(k), *best.candidate.counts_by_label(k))
-            for group in groups
+            (part.matrix(best.shares), part.everywhere(group.occurring().counts))
+            for part in best.parts
+            for group in (*part.groups, *part.joined)
         ]
         return max(
             fitted_row_loss(counts, sizes, channel, n_columns)
@@ -361,9 +627,3 @@ _NO_MORE = (
     "a second independent release of a row may tell far more than the first: release each row "
     "once, or by row_id= and a key."
 )
-
-
-def _prior(level: float | None) -> str:
-    if level is None:
-        return "shares of secrets as counted"
-    return f"all shares of secrets in the {level:.0%} set around the counts"

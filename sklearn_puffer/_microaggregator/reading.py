@@ -396,7 +396,7 @@ def _public(rows: CountedTable, name: Name, named: bool) -> Values:
 _GROWTH = 16.0
 
 
-def read_lazily(settings: Settings, given: FitRows, table: LazyTable) -> TableRead:
+def read_lazily(settings: Settings, given: FitRows) -> TableRead:
     """Return what `read_table` returns of the same rows in memory.
 
     Raises
@@ -404,6 +404,7 @@ def read_lazily(settings: Settings, given: FitRows, table: LazyTable) -> TableRe
     TypeError, ValueError
         If columns do not fit, or a parameter needs rows in memory.
     """
+    table: Any = given.table
     _refuse_rest(settings, given)
     roles = roles_of(settings, given)
     for name in (*roles.hidden, *roles.public, *roles.known, *roles.joined, *roles.remainder):
