@@ -147,7 +147,14 @@ def predicted(model: Any, observed: Observed) -> FloatArray:
     rows = np.arange(len(observed.codes))
     known = getattr(model, "feature_names_in_", None)
     if known is not None:
-        _check_features(list(known), observed)
+        columns = list(observed.rows.frame.columns)
+        absent = [name for name in known if name not in columns]
+        if absent:
+            raise ValueError(
+                f"the classifier for column {observed.name} was fitted with column "
+                f"{quoted(plain(absent[0]))}, which is not public; the public columns are "
+                f"{listed(columns, 10)}."
+            )
         observed = replace(observed, rows=observed.rows.chosen(known))
     return _of_contents(model, observed, rows, list(observed.labels))
 
@@ -258,17 +265,6 @@ def _class_of(label: Any, classes: Sequence[Any], model: Any, column: str) -> in
             f"classes are {listed(known, 10)}; take one that was fitted to rows of all secrets."
         )
     return same[0]
-
-
-def _check_features(known: Sequence[Any], observed: Observed) -> None:
-    columns = list(observed.rows.frame.columns)
-    absent = [name for name in known if name not in columns]
-    if absent:
-        raise ValueError(
-            f"the classifier for column {observed.name} was fitted with column "
-            f"{quoted(plain(absent[0]))}, which is not public; the public columns are "
-            f"{listed(columns, 10)}."
-        )
 
 
 def name_of(estimator: Any) -> str:
@@ -403,13 +399,6 @@ def spread_masses(masses: Array, fitted: Observed, rows: Observed) -> Array:
     return spread
 
 
-def smoothed(probabilities: FloatArray, shares: FloatArray, smoothing: float) -> FloatArray:
-    """Return probabilities mixed with the prior class frequencies."""
-    if smoothing == 0.0:
-        return probabilities
-    return np.asarray((1.0 - smoothing) * probabilities + smoothing * shares)
-
-
 @dataclass(frozen=True, eq=False)
 class Quality:
     """How well probabilities predict the secrets of the rows, beside the class frequencies.
@@ -431,10 +420,6 @@ class Quality:
     auc: float
     auc_error: float
     losses: FloatArray
-
-    def knows_something(self, weights: Array) -> bool:
-        """Return whether it is significantly better than the constant."""
-        return self.tells_apart or is_better(self.losses, self.constant_losses, weights)
 
     @property
     def tells_apart(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +38,6 @@ from sklearn_puffer._fits import (
     numbered,
     predicted,
     quality_of,
-    smoothed,
     spread_masses,
     whole_masses,
 )
@@ -80,10 +79,14 @@ def model_distributions(read: TableRead) -> dict[str, tuple[Adversary, list[Mode
     if not models:
         return {}
     by_column = {argument: _by_column(model, argument, read) for argument, model in models.items()}
-    rows = _ClassifierRows(read)
-    return {
-        argument: _distributions_of(argument, fits, rows) for argument, fits in by_column.items()
-    }
+    rows, found = _ClassifierRows(read), {}
+    for argument, fits in by_column.items():
+        asked = {name: _asked(argument, name, fit, rows) for name, fit in fits.items()}
+        masses = {name: of_rows for name, (of_rows, _) in asked.items()}
+        columns, readers = read.columns, read.readers
+        adversary = weighed_adversary(read.secrets, columns, readers, read.groups, masses)
+        found[argument] = adversary, [facts for _, facts in asked.values()]
+    return found
 
 
 def _by_column(model: Model, argument: str, read: TableRead) -> dict[Name, ClassifierFit]:
@@ -120,11 +123,16 @@ class _ClassifierRows:
         self.read = read
         self.weights = np.ones(rows.n_rows, np.int64) if rows.weights is None else rows.weights
         self.features = Features.of({name: rows.values(name) for name in read.public})
-        self.observed = {secret.name: self._observed(secret) for secret in read.secrets}
-
-    def _observed(self, secret: Secret) -> Observed:
-        codes = secret.codes(self.read.rows.n_rows)
-        return Observed(self.features, codes, secret.labels, self.weights, repr(secret.name))
+        self.observed = {
+            secret.name: Observed(
+                self.features,
+                secret.codes(rows.n_rows),
+                secret.labels,
+                self.weights,
+                repr(secret.name),
+            )
+            for secret in read.secrets
+        }
 
     @cached_property
     def cells(self) -> Array:
@@ -145,41 +153,26 @@ class _ClassifierRows:
         if int(self.weights.sum()) > _MOST_COMPARED:
             return None
         coded = replace(observed, rows=self.features.without_many_levels(_MOST_LEVELS))
+        from sklearn.ensemble import HistGradientBoostingClassifier  # heavy, and few ask for it
+
+        boosted = HistGradientBoostingClassifier(categorical_features="from_dtype")
         try:
             merged, folds = folds_of(_FOLDS, coded)
-            probabilities = cross_fitted(boosted_default(), merged, folds)
+            probabilities = cross_fitted(boosted, merged, folds)
         except ValueError:  # too few rows of a secret for the folds
             return None
         return quality_of(probabilities, merged)
 
 
-def _distributions_of(
-    argument: str, fits: Mapping[Name, ClassifierFit], rows: _ClassifierRows
-) -> tuple[Adversary, list[ModelFacts]]:
-    """Return the adversary's distributions, and facts about each sensitive column.
+def _asked(
+    argument: str, name: Name, fit: ClassifierFit, rows: _ClassifierRows
+) -> tuple[Array, ModelFacts]:
+    """Return the masses of the rows for each secret by a classifier, and facts about it.
 
-    The mass of a row for a secret is its probability times its weight, in units of 2^-32. Of equal
-    rows the first has the mass of all.
+    The mass of a row is its probability times its weight, in units of 2^-32. Of equal rows the
+    first has the mass of all.
     """
-    masses, facts, read = {}, [], rows.read
-    for name, fit in fits.items():
-        predictions = _predictions(fit, argument, rows.observed[name])
-        merged = predictions.merged
-        of_merged = whole_masses(predictions.probabilities, merged.weights)
-        masses[name] = spread_masses(of_merged, merged, rows.observed[name])
-        facts.append(_facts(argument, name, fit, predictions, masses[name], rows))
-    return weighed_adversary(read.secrets, read.columns, read.readers, read.groups, masses), facts
-
-
-class _Predictions(NamedTuple):
-    """The predicted probabilities of the secrets of merged rows, and the number of models."""
-
-    merged: Observed
-    probabilities: FloatArray
-    n_models: int
-
-
-def _predictions(fit: ClassifierFit, argument: str, observed: Observed) -> _Predictions:
+    observed = rows.observed[name]
     try:
         if fit.is_prefit:
             merged, n_models = observed.merged, 1
@@ -189,14 +182,8 @@ def _predictions(fit: ClassifierFit, argument: str, observed: Observed) -> _Pred
             probabilities, n_models = cross_fitted(fit.estimator, merged, folds), len(folds)
     except ValueError as error:
         raise ValueError(f"{argument}: {error}") from error
-    probabilities = smoothed(probabilities, merged.shares, fit.smoothing)
-    _check_somewhere(probabilities, fit, argument, observed)
-    return _Predictions(merged, probabilities, n_models)
-
-
-def _check_somewhere(
-    probabilities: FloatArray, fit: ClassifierFit, argument: str, observed: Observed
-) -> None:
+    if fit.smoothing > 0.0:
+        probabilities = (1.0 - fit.smoothing) * probabilities + fit.smoothing * merged.shares
     nowhere = np.flatnonzero(~(probabilities > 0.0).any(axis=0))
     if nowhere.size:
         raise ValueError(
@@ -205,38 +192,25 @@ def _check_somewhere(
             "a classifier that knows it, or mix in its share, fits.ClassifierFit(..., "
             "smoothing=0.01)."
         )
-
-
-def _facts(
-    argument: str,
-    name: Name,
-    fit: ClassifierFit,
-    predictions: _Predictions,
-    masses: Array,
-    rows: _ClassifierRows,
-) -> ModelFacts:
-    observed, cells = rows.observed[name], rows.cells
+    masses = spread_masses(whole_masses(probabilities, merged.weights), merged, observed)
+    cells, boosted, weights = rows.cells, rows.boosted[name], observed.merged.weights
     n_cells = int(cells.max()) + 1
-    weights = observed.merged.weights
-    quality = quality_of(predictions.probabilities, predictions.merged)
-    boosted = rows.boosted[name]
-    counting = counted_losses(observed, cells)
-    return ModelFacts(
+    quality, counting = quality_of(probabilities, merged), counted_losses(observed, cells)
+    others = None if rows.read.settings.knowledge.counts else counting
+    return masses, ModelFacts(
         argument=argument,
         sensitive=name,
         model=shown(fit.name),
         way=fit.way,
         smoothing=fit.smoothing,
-        n_models=predictions.n_models,
+        n_models=n_models,
         log_loss=quality.log_loss,
         constant_log_loss=quality.constant_log_loss,
         auc=quality.auc,
         boosted_log_loss=None if boosted is None else boosted.log_loss,
         boosted_auc=None if boosted is None else boosted.auc,
         counting_log_loss=mean_loss(counting, weights),
-        weak=_weak(
-            quality, boosted, None if rows.read.settings.knowledge.counts else counting, weights
-        ),
+        weak=_weak(quality, boosted, others, weights),
         n_cells=n_cells,
         # cells for which some secret has probability 0
         n_certain=int((cell_masses(masses, cells, n_cells) == 0).any(axis=0).sum()),
@@ -257,14 +231,8 @@ def _weak(
         return "overconfident" if quality.tells_apart else "constant"
     if counting is not None and is_better(counting, quality.losses, weights):
         return "counting"
-    return "" if quality.knows_something(weights) else "constant"
-
-
-def boosted_default() -> Any:
-    """Return the classifier with which others are compared."""
-    from sklearn.ensemble import HistGradientBoostingClassifier  # heavy, and few ask for it
-
-    return HistGradientBoostingClassifier(categorical_features="from_dtype")
+    knows = quality.tells_apart or is_better(quality.losses, quality.constant_losses, weights)
+    return "" if knows else "constant"
 
 
 @dataclass(frozen=True, eq=False)
@@ -384,7 +352,9 @@ def _of_group(
             read.specs[k].reader(read.columns[k], values)
             for k, values in zip(group, of_columns, strict=True)
         ]
-        same = _is_same(rows, secret, now, counts) and all(
+        same = (int(counts.sum()), now.labels) == (rows.total, secret.labels)
+        same = same and np.array_equal(rows.tally(secret), tally(now.coded, len(counts), counts))
+        same = same and all(
             _has_counts(read.readers[k], reader, counts)
             for k, reader in zip(group, readers, strict=True)
         )
@@ -396,13 +366,6 @@ def _of_group(
     return empirical_adversary([now], columns, readers, everything, len(counts), counts)[now.name]
 
 
-def _is_same(rows: LazyRows, before: Secret, now: Secret, counts: Array) -> bool:
-    """Return whether the secrets of grouped rows have the counts that were fetched before."""
-    if int(counts.sum()) != rows.total or before.labels != now.labels:
-        return False
-    return np.array_equal(rows.tally(before), tally(now.coded, len(counts), counts))
-
-
 def _has_counts(before: Reader, now: Reader, counts: Array) -> bool:
     """Return whether the values of grouped rows have the counts that were fetched before."""
     size, weights = len(now.column.atoms), before.values.counts
@@ -411,20 +374,13 @@ def _has_counts(before: Reader, now: Reader, counts: Array) -> bool:
 
 
 def about_rows(read: TableRead, priors: TablePriors) -> list[str]:
-    """Return the warnings of weak classifiers, and of rows that mostly occur once."""
-    weak = [facts for facts in priors.facts if facts.weak]
-    said = [weak[0].warning()] if weak else []
-    return [*said, *single_rows(read, priors.counted)]
-
-
-def single_rows(read: TableRead, counted: Adversary) -> list[str]:
-    """Return the warning about wide tables, whose rows mostly occur once."""
-    settings = read.settings
+    """Return the warnings of weak classifiers, and of wide tables whose rows mostly occur once."""
+    settings, found = read.settings, []
+    said = [facts.warning() for facts in priors.facts if facts.weak][:1]
     covered = settings.knowledge.confidence is not None or not settings.knowledge.is_counted
     if covered or read.rows.total < _LEAST_ROWS:
-        return []
-    of_secrets = list(next(iter(counted.values())).values())
-    found = []
+        return said
+    of_secrets = list(next(iter(priors.counted.values())).values())
     for group in (group for group in read.groups if len(group) > 1):
         alone = sum(
             int((distribution.counts == 1).sum())
@@ -434,7 +390,8 @@ def single_rows(read: TableRead, counted: Adversary) -> list[str]:
         )
         found.append((alone / read.rows.total, [read.columns[k].name for k in group]))
     share, names = max(found, key=lambda group: (group[0], len(group[1])), default=(0.0, []))
-    return [single_rows_sentence(names, share, read.rows.total)] if share > _MOST_SINGLE else []
+    once = [single_rows_sentence(names, share, read.rows.total)] if share > _MOST_SINGLE else []
+    return [*said, *once]
 
 
 def single_rows_sentence(names: Sequence[Name], share: float, n_rows: int) -> str:

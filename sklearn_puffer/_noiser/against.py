@@ -21,14 +21,12 @@ from sklearn_puffer._certificates import PairLoss, SetLoss
 from sklearn_puffer._codes import Column, Pair
 from sklearn_puffer._noiser.priors import (
     Adversary,
-    Distributions,
     Group,
     Members,
     SecretPair,
     choices_of,
     given_adversary,
     make_groups,
-    parts_of,
     who_know,
 )
 from sklearn_puffer._noiser.problem import Bounds, Mixings, Problem, noise_of
@@ -42,9 +40,7 @@ from sklearn_puffer._words import quoted, short_number
 from sklearn_puffer.bounds import sensitivity
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion
-from sklearn_puffer.priors import Discrete, GaussianMixture, Prior
-
-Interval = tuple[FloatArray, FloatArray, Array]
+from sklearn_puffer.priors import Discrete, GaussianMixture
 
 
 @dataclass(frozen=True)
@@ -216,37 +212,36 @@ class FittedNoise:
         )
 
     def _checked(self, prior: Any) -> Adversary:
-        """Return the distributions of a prior, by the rules of ``adversaries=``."""
+        """Return the distributions of a prior, by the rules of ``adversaries=``.
+
+        They are without atoms of mass zero; values that cannot be released are refused.
+        """
         parts = [(group, m) for group in self.groups for m in self.members if set(m) < set(group)]
         gaps = {k for group, members in parts for k in set(group) - set(members)}
         further = given_adversary(prior, "prior", self.secrets, self.groups, self.columns, gaps)
-        for of_secrets in further.values():
-            for label, distributions in of_secrets.items():
-                for members, distribution in distributions.items():
-                    distributions[members] = self._checked_distribution(
-                        distribution, members, label
+        every = [pair for of_secrets in further.values() for pair in of_secrets.items()]
+        for label, distributions in every:
+            for members, distribution in distributions.items():
+                columns = [self.columns[k] for k in members]
+                if isinstance(distribution, GaussianMixture) != columns[0].free:
+                    kind = "GaussianMixture" if columns[0].free else "Discrete"
+                    raise ValueError(
+                        f"prior holds {distribution!r} for {quoted(label)}, and the noiser was "
+                        f"fitted with {kind} priors; give {kind} priors."
                     )
+                if columns[0].free:
+                    continue
+                possible = distribution.counts > 0
+                for column, values in zip(columns, distribution.rows[possible].T, strict=True):
+                    _check_known(column, values, label)
+                distributions[members] = Discrete.from_counts(
+                    distribution.atoms[possible], distribution.counts[possible]
+                )
         return further
 
-    def _checked_distribution(
-        self, distribution: Prior, members: tuple[int, ...], label: Any
-    ) -> Prior:
-        """Return the prior without atoms of mass zero; refuse values that cannot be released."""
-        columns = [self.columns[k] for k in members]
-        if isinstance(distribution, GaussianMixture) != columns[0].free:
-            kind = "GaussianMixture" if columns[0].free else "Discrete"
-            raise ValueError(
-                f"prior holds {distribution!r} for {quoted(label)}, and the noiser was fitted with "
-                f"{kind} priors; give {kind} priors."
-            )
-        if isinstance(distribution, GaussianMixture):
-            return distribution
-        possible = distribution.counts > 0
-        for column, values in zip(columns, distribution.rows[possible].T, strict=True):
-            _check_known(column, values, label)
-        return Discrete.from_counts(distribution.atoms[possible], distribution.counts[possible])
-
-    def _as_drawn(self, groups: Sequence[Group], n_pairs: int) -> Interval:
+    def _as_drawn(
+        self, groups: Sequence[Group], n_pairs: int
+    ) -> tuple[FloatArray, FloatArray, Array]:
         """Return the interval of the loss of each pair as drawn, and whether it is exact."""
         problem = replace(self.problem, groups=groups, n_pairs=n_pairs)
         noisy = problem.weights > 0.0
@@ -279,17 +274,14 @@ def pair_losses(
     numbers = np.stack([bound, lower, upper], axis=2).tolist()
     for pair, ends, known in zip(secret_pairs, numbers, recomputed.tolist(), strict=True):
         source: Literal["recomputed", "theorem"] = "recomputed" if known else "theorem"
-        adversary, of, secret, against = pair
-        ways = (secret, against, ends[0]), (against, secret, ends[1])
-        for one, other, (most, low, high) in ways:
+        adversary, of, *way = pair
+        for (one, other), (most, low, high) in zip((way, way[::-1]), ends, strict=True):
             losses.append(PairLoss(of, one, other, adversary, most, low, high, source))
     return tuple(losses)
 
 
 def _check_known(column: Column, values: FloatArray, label: Any) -> None:
     """Refuse values that a released row cannot have."""
-    if column.free:
-        return
     strange = np.setdiff1d(values, column.atoms[column.known])
     if strange.size:
         shown = repr(float(strange[0]))
@@ -331,34 +323,27 @@ class CountedSets:
         """Return the shape of the grid of some columns."""
         return [len(self.columns[k].atoms) for k in members]
 
-    @property
-    def secret_pairs(self) -> list[tuple[int, Name, Any, Any]]:
-        """The protected pairs, as of the only adversary."""
-        return [(0, name, a, b) for name, of_column in self.pairs.items() for a, b in of_column]
-
     def parts(self) -> list[Group]:
         """Return the sets of each group of columns; all hold together with probability ``level``.
 
         Cells of the declared alphabet without rows have a place in them.
         """
         share = error_share(self.level, (prod(self.shape(m)) for m in self.counts.elements()))
-
-        def sets_of(distributions: Distributions) -> Distributions:
-            return {
-                members: set_around(prior, share, [self.columns[k].atoms for k in members])
-                for members, prior in distributions.items()
-            }
-
-        protected = {(name, label) for _, name, *pair in self.secret_pairs for label in pair}
-        sets = {
+        protected = {
+            (name, label) for name, pairs in self.pairs.items() for pair in pairs for label in pair
+        }
+        sets: Adversary = {
             name: {
-                label: sets_of(distributions)
+                label: {
+                    members: set_around(prior, share, [self.columns[k].atoms for k in members])
+                    for members, prior in distributions.items()
+                }
                 for label, distributions in of_secret.items()
                 if (name, label) in protected
             }
             for name, of_secret in self.counted.items()
         }
-        return [parts_of([sets], self.secret_pairs, set(group)) for group in self.groups]
+        return make_groups([sets], self.pairs, self.groups)[1]
 
 
 @dataclass(eq=False)
@@ -412,7 +397,11 @@ def loss_over(
     bare = replace(problem, groups=(), secret_pairs=(), strategy=sensitivity, sets=calibrated.sets)
     at = calibrated.factor, calibrated.grids, calibrated.share
     deferred = DeferredLoss(sets, bare, *at, loud=is_listening())  # as this fit is
-    return deferred.computed() if bare.sets or _numbers(sets, problem) <= CHEAP else deferred
+    n_pairs, numbers = sum(map(len, sets.pairs.values())), 0  # that the losses take, roughly
+    for shape, count, noise in _sizes(sets, problem.noise, problem.mixings):
+        numbers += work(shape, count, noise, problem.notion)
+        numbers += n_pairs * (work(shape, 1, noise, problem.notion) // prod(shape))
+    return deferred.computed() if bare.sets or numbers <= CHEAP else deferred
 
 
 def too_large(sets: CountedSets, settings: Settings, mixings: Mixings) -> str:
@@ -424,22 +413,10 @@ def too_large(sets: CountedSets, settings: Settings, mixings: Mixings) -> str:
     return ""
 
 
-def _numbers(sets: CountedSets, problem: Problem) -> int:
-    """Return roughly how many numbers the losses over all sets and their pairs take."""
-    n_pairs, total = sum(map(len, sets.pairs.values())), 0
-    for shape, count, noise in _sizes(sets, problem.noise, problem.mixings):
-        total += work(shape, count, noise, problem.notion)
-        total += n_pairs * (work(shape, 1, noise, problem.notion) // prod(shape))
-    return total
-
-
 def _sizes(
     sets: CountedSets, noise: Noise, mixings: Mixings
 ) -> Iterator[tuple[list[int], int, Noise]]:
     """Yield the grid of each combination of columns, how many sets it has, and its noise."""
+    ones = np.ones(len(sets.columns))
     for members, count in sets.counts.items():
-        yield (
-            sets.shape(members),
-            count,
-            noise_of(noise, mixings, members, np.ones(len(sets.columns))),
-        )
+        yield sets.shape(members), count, noise_of(noise, mixings, members, ones)

@@ -115,7 +115,7 @@ def empirical_adversary(
     coded = [Coded(r, len(c.atoms)) for r, c in zip(readers, columns, strict=True)]
     patterns = [_Patterns(group, columns, readers) for group in groups]
     axes = [[*group, len(coded) + g] for g, group in enumerate(groups)]
-    sources = [*coded, *(pattern.coded() for pattern in patterns)]
+    sources = [*coded, *(Coded(pattern, 1 << len(pattern.propagated)) for pattern in patterns)]
     counts = count([secret.coded for secret in secrets], sources, axes, n_rows, weights)
     adversary: Adversary = {}
     for secret, of_groups in zip(secrets, counts, strict=True):
@@ -160,34 +160,25 @@ def fitted_adversary(
     for name, of_secrets in counted.items():
         fitted[name] = {label: {} for label in of_secrets}
         for members in sorted({m for distributions in of_secrets.values() for m in distributions}):
-            distributions = {
-                label: of[members] for label, of in of_secrets.items() if members in of
-            }
-            names = [columns[k].name for k in members]
-            for label, prior in _fitted(fit, distributions, spreads[list(members)], names).items():
+            still = [columns[k].name for k in members if not spreads[k] > 0.0]
+            if still:
+                raise ValueError(
+                    f"column {still[0]!r} has a single value, and a Gaussian has no scale for it; "
+                    'leave it out of public=, or use prior="empirical".'
+                )
+            samples = {}
+            for label, of in of_secrets.items():
+                if members in of:
+                    held = of[members].counts > 0
+                    samples[label] = of[members].rows[held], of[members].counts[held]
+            try:
+                priors = fit.fit_all(samples, spreads[list(members)])
+            except ValueError as error:
+                names = listed([columns[k].name for k in members])
+                raise ValueError(f"columns {names}: {error}") from None
+            for label, prior in priors.items():
                 fitted[name][label][members] = prior
     return fitted
-
-
-def _fitted(
-    fit: Any, distributions: Mapping[Any, Any], spread: Array, names: Sequence[Name]
-) -> dict[Any, Prior]:
-    """Return what ``fit`` makes of the rows of each secret."""
-    still = [name for name, of_column in zip(names, spread, strict=True) if not of_column > 0.0]
-    if still:
-        raise ValueError(
-            f"column {still[0]!r} has a single value, and a Gaussian has no scale for it; leave it "
-            'out of public=, or use prior="empirical".'
-        )
-    samples = {}
-    for label, distribution in distributions.items():
-        positive = distribution.counts > 0
-        samples[label] = distribution.rows[positive], distribution.counts[positive]
-    try:
-        priors: dict[Any, Prior] = fit.fit_all(samples, spread)
-    except ValueError as error:
-        raise ValueError(f"columns {listed(names)}: {error}") from None
-    return priors
 
 
 def given_adversary(
@@ -233,12 +224,13 @@ def given_adversary(
                 f"{argument} has no prior for {quoted(absent[0])} of column {name!r}; "
                 f"give one for each of {listed(labels)}."
             )
-        adversary[name] = {
-            label: _marginal_distributions(
-                _placed(_prior_of(priors, label, argument, len(columns)), columns), groups
-            )
-            for label in labels
-        }
+        adversary[name] = {}
+        for label in labels:
+            prior = _placed(priors[label], label, argument, columns)
+            adversary[name][label] = {
+                tuple(group): prior if len(group) == prior.n_axes else prior.marginal(group)
+                for group in groups
+            }
     return adversary
 
 
@@ -253,13 +245,7 @@ def named_distributions(
     adversary: Adversary, names: Sequence[Name]
 ) -> dict[Name, dict[Any, dict[tuple[Name, ...], Prior]]]:
     """Return the distributions of an adversary under the names of the columns."""
-    return changed(
-        adversary,
-        lambda distributions: {
-            tuple(names[k] for k in members): distribution
-            for members, distribution in distributions.items()
-        },
-    )
+    return changed(adversary, lambda of: {tuple(names[k] for k in m): of[m] for m in of})
 
 
 def changed(
@@ -293,12 +279,11 @@ def parts_of(
     group: set[int],
 ) -> Group:
     """Return the parts of a group of columns: the pairs of priors over each set of its columns."""
-
-    def of_group(distributions: Distributions) -> Distributions:
-        return {m: prior for m, prior in distributions.items() if group.issuperset(m)}
-
     by_members: dict[Members, tuple[list[PriorPair], list[int]]] = {}
-    within = [changed(adversary, of_group) for adversary in adversaries]
+    within = [
+        changed(adversary, lambda of: {m: of[m] for m in of if group.issuperset(m)})
+        for adversary in adversaries
+    ]
     for owner, (adversary, sensitive, secret, against) in enumerate(secret_pairs):
         distributions = within[adversary][sensitive]
         p, q = distributions[secret], distributions[against]
@@ -396,9 +381,6 @@ class _Patterns:
                 "them, or split the group with dependence=."
             )
 
-    def coded(self) -> Coded:
-        return Coded(self, 1 << len(self.propagated))
-
     def codes(self, rows: slice, out: Array) -> None:
         out[:] = 0
         for bit, k in enumerate(self.propagated):
@@ -415,10 +397,8 @@ class _Patterns:
             axes = [axis for axis, k in enumerate(self.group) if k not in gone]
             if axes:
                 members = tuple(self.group[axis] for axis in axes)
-                codes = cells.codes[of_pattern][:, axes]
-                distributions[members] = self._distribution(
-                    members, codes, cells.counts[of_pattern]
-                )
+                codes, counts = cells.codes[of_pattern][:, axes], cells.counts[of_pattern]
+                distributions[members] = self._distribution(members, codes, counts)
         return distributions
 
     def _distribution(self, members: Members, codes: Array, counts: Array) -> Discrete:
@@ -434,31 +414,21 @@ class _Patterns:
         return Discrete.from_counts(np.concatenate([rows, corners]), np.append(counts, [0, 0]))
 
 
-def _prior_of(priors: Mapping[Any, Any], label: Any, argument: str, n_public: int) -> Prior:
-    prior = priors[label]
+def _placed(prior: Any, label: Any, argument: str, columns: Sequence[Column]) -> Prior:
+    """Return a prior that was given, checked, with the values of the columns' atoms."""
     if not isinstance(prior, Discrete | GaussianMixture):
         raise TypeError(
             f"{argument} must hold priors.Discrete or priors.GaussianMixture, got {prior!r} "
             f"for {quoted(label)}."
         )
+    n_public = len(columns)
     if prior.n_axes != n_public:
         raise ValueError(
             f"{argument} holds a prior over {prior.n_axes} column(s) for {quoted(label)}, and "
             f"{n_public} are public; give atoms, or means, of shape (n, {n_public})."
         )
-    return prior
-
-
-def _placed(prior: Prior, columns: Sequence[Column]) -> Prior:
     if isinstance(prior, GaussianMixture):
         return prior
     axes = zip(columns, prior.rows.T, strict=True)
     rows = np.stack([column.placed(axis) for column, axis in axes], axis=1)
     return prior if np.array_equal(rows, prior.rows) else prior.moved(rows)
-
-
-def _marginal_distributions(prior: Prior, groups: Sequence[Sequence[int]]) -> Distributions:
-    return {
-        tuple(group): prior if len(group) == prior.n_axes else prior.marginal(group)
-        for group in groups
-    }

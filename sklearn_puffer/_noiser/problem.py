@@ -52,8 +52,8 @@ from sklearn_puffer.accounting import MAX_CELLS, is_computable
 from sklearn_puffer.bounds import Bound, Strategy, tightest
 from sklearn_puffer.calibration import bound_of, exact
 from sklearn_puffer.noise import Noise
-from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Pufferfish, RenyiPufferfish
-from sklearn_puffer.priors import Discrete, Prior, PriorPair
+from sklearn_puffer.notions import Notion, PowerMean, RenyiPufferfish
+from sklearn_puffer.priors import Discrete, PriorPair
 
 # panels for composition are refined until this Renyi divergence is known, but for this delta
 _CUT_ALPHA, _CUT_DELTA, _LEAST_CUT_DELTA = 2.0, 1e-3, 1e-300
@@ -134,6 +134,11 @@ class Problem:
         parts = [part for group in self.groups for part in group if part.is_free]
         return sorted({k for part in parts for k in part.members})
 
+    @property
+    def moving(self) -> Array:
+        """Which columns have more than one value: only those need noise."""
+        return np.asarray(self._ranges[0] < self._ranges[1])
+
     @cached_property
     def _ranges(self) -> tuple[FloatArray, FloatArray]:
         """The smallest and the largest atom of each column among all priors.
@@ -143,9 +148,13 @@ class Problem:
         low, high = np.full(len(self.weights), np.inf), np.full(len(self.weights), -np.inf)
         for part in (part for group in self.groups for part in group):
             members = list(part.members)
-            for least, most in map(_ends, part.priors):
-                low[members] = np.minimum(low[members], least)
-                high[members] = np.maximum(high[members], most)
+            for prior in part.priors:
+                spread: Any = 0.0
+                if not isinstance(prior, Discrete):
+                    variances = np.diagonal(prior.covariances, axis1=1, axis2=2)
+                    spread = _STEEP_SCALES * np.sqrt(variances)
+                low[members] = np.minimum(low[members], (prior.rows - spread).min(axis=0))
+                high[members] = np.maximum(high[members], (prior.rows + spread).max(axis=0))
         return low, high
 
     @property
@@ -163,11 +172,6 @@ class Problem:
             names=[self.names[k] for k in positions],
             mixings=tuple(self.mixings[k] for k in positions) if self.mixings else (),
         )
-
-    @property
-    def moving(self) -> Array:
-        """Which columns have more than one value: only those need noise."""
-        return np.asarray(self._ranges[0] < self._ranges[1])
 
     def scales(self, factor: float) -> FloatArray:
         """Return the scale of each column in a single release."""
@@ -191,10 +195,16 @@ class Problem:
         ends = np.maximum(*map(np.abs, self._ranges))
         # a column of which no pair of secrets has priors has no ends
         reach = np.maximum(self.reach, np.where(np.isfinite(ends), ends, 0.0))
-        theta = self.scales(factor).tolist()
-        columns = zip(theta, self.whole.tolist(), reach.tolist(), self.names, strict=True)
-        mixed = self.mixings or (None,) * len(theta)
-        return np.array([_step(mix, *column) for mix, column in zip(mixed, columns, strict=True)])
+        scales = self.scales(factor)
+        grids = np.asarray(scales != 0.0, dtype=float)  # 1 of an unordered column
+        for k, theta in enumerate(scales.tolist()):
+            if theta != 0.0 and not (self.mixings and self.mixings[k]):
+                try:
+                    step = grid_step(theta, integer=bool(self.whole[k]))
+                    grids[k] = coarse_enough(step, theta, float(reach[k]))
+                except ValueError as error:
+                    raise ValueError(f"column {self.names[k]!r}: {error}") from None
+        return grids
 
     def finest(self) -> float:
         """Return what drawing adds to a pure loss on the finest grids, whatever the factor."""
@@ -304,10 +314,12 @@ class Bounds:
         groups, n_blocks = self.problem.groups, self.problem.n_blocks
         if self.notion.adds_up or n_blocks == 1:
             return [self._of_group(group, self.notion) for group in groups]
-        shared = [self._of_group(group, self.notion.shared(n_blocks)) for group in groups]
+        shared: list[Any] = [
+            self._of_group(group, self.notion.shared(n_blocks)) for group in groups
+        ]
         if self.problem.strategy is exact and composable(self.problem, self.notion):
             return [Composed(self.problem, self.notion, max(b.guess for b in shared))]
-        return self._or_pure(shared)
+        return shared
 
     def over_sets(self) -> list[WorstPart]:
         """Return bounds over the confidence sets whose sum bounds the loss of the whole row."""
@@ -323,28 +335,16 @@ class Bounds:
             for group in problem.sets
         ]
 
-    def _or_pure(self, shared: list[WorstPart]) -> list[Any]:
-        """Return the bounds, or one that also tries a pure epsilon, which needs no delta."""
-        divergence = self.notion.divergence
-        if not (isinstance(divergence, HockeyStick) and composable(self.problem, self.notion)):
-            return list(shared)  # the certificate would not recompute it
-        if divergence.epsilon == 0.0:  # a pure loss of 0 needs endless noise
-            return list(shared)
-        pure = Pufferfish(divergence.epsilon)
-        bounds = [self._of_group(group, pure) for group in self.problem.groups]
-        if any(map(reason_of, bounds)):
-            return list(shared)
-        return [OrPure(shared, bounds, pure.budget)]
-
     def _of_group(self, group: Group, notion: Notion) -> WorstPart:
         problem = self.problem
         prepared = Parallel(n_jobs=problem.n_jobs, require="sharedmem")(
-            delayed(self._of_part)(part, notion) for part in group
+            delayed(self.of_part)(part, notion) for part in group
         )
         owners = [part.owners for part in group]
         return WorstPart(list(prepared), owners, problem.n_pairs, problem.n_rows)
 
-    def _of_part(self, part: Part, notion: Notion) -> Bound:
+    def of_part(self, part: Part, notion: Notion) -> Bound:
+        """Return the bound of a part's pairs; it may be `Impossible`."""
         problem, noise = self.problem, template(self.problem, part)
         if problem.rows_dependent:
             return dependent_rows(part.pairs, noise, notion, problem.n_rows)
@@ -382,8 +382,7 @@ class WorstPart:
     @property
     def reason(self) -> str:
         """Why no factor is enough, where that is known."""
-        reasons = map(reason_of, self.bounds)
-        return next((reason for reason in reasons if reason), "")
+        return next(filter(None, map(reason_of, self.bounds)), "")
 
     @property
     def one_by_one(self) -> bool:
@@ -406,22 +405,17 @@ class WorstPart:
 
     def of_pair(self, k: int, factor: float, budget: float | None) -> FloatArray:
         """Return the loss of one pair's worst part, shape (2,), as `ExactLosses` does."""
-        worst, of_row = np.zeros(2), None if budget is None else budget / self.n_rows
+        worst, share = np.zeros(2), None if budget is None else budget / self.n_rows
         for part, (bound, owners) in enumerate(zip(self.bounds, self.owners, strict=True)):
+            apart = getattr(bound, "one_by_one", False)
             for index in np.flatnonzero(owners == k).tolist():
-                worst = np.maximum(worst, self._of_place(part, bound, index, factor, of_row))
+                if not apart and self._last.get(part, (None,))[0] != factor:
+                    self._last[part] = factor, bound.losses(factor)
+                of_row = (
+                    bound.of_pair(index, factor, share) if apart else self._last[part][1][index]
+                )
+                worst = np.maximum(worst, of_row)
         return self.n_rows * worst
-
-    def _of_place(
-        self, part: int, bound: Any, index: int, factor: float, budget: float | None
-    ) -> FloatArray:
-        if getattr(bound, "one_by_one", False):
-            of_place: FloatArray = bound.of_pair(index, factor, budget)
-            return of_place
-        if self._last.get(part, (None,))[0] != factor:
-            self._last[part] = factor, bound.losses(factor)
-        last: FloatArray = self._last[part][1][index]
-        return last
 
     @cached_property
     def _last(self) -> dict[int, Any]:
@@ -434,30 +428,6 @@ class WorstPart:
         for bound, owners in zip(self.bounds, self.owners, strict=True):
             np.maximum.at(worst, owners, bound.losses(factor))
         return self.n_rows * worst
-
-
-@dataclass(frozen=True, eq=False)
-class OrPure:
-    """Bounds of independent groups: equal shares of epsilon and delta, or a pure epsilon.
-
-    Equal shares may need more noise than a pure epsilon, where the losses of the groups differ.
-    """
-
-    shared: Sequence[WorstPart]
-    pure: Sequence[WorstPart]
-    epsilon: float
-
-    @property
-    def guess(self) -> float:
-        """The smaller guess of the two."""
-        return min(max(b.guess for b in self.shared), sum(b.guess for b in self.pure))
-
-    def losses(self, factor: float) -> FloatArray:
-        """Return 0 where pure losses add up to at most epsilon, else the sum of the shares."""
-        total: FloatArray = np.sum([bound.losses(factor) for bound in self.shared], axis=0)
-        pure = np.sum([bound.losses(factor) for bound in self.pure], axis=0)
-        spare = 1e-11 * (1.0 + self.epsilon)  # for the certificate's own sums
-        return np.where(pure <= self.epsilon - spare, 0.0, total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -484,41 +454,33 @@ class Composed:
                 ends = compose(parts * self.problem.n_rows, self.notion)
                 lower[owner, way], upper[owner, way] = ends
         if upper.max() > self.notion.budget:  # panels may be too coarse for tiny deltas
-            upper = np.minimum(upper, self._shared(factor))
+            # basic composition: epsilon and delta in equal shares
+            problem, notion = self.problem, self.notion.shared(self.problem.n_blocks)
+            sums = np.zeros_like(upper)
+            for [part] in problem.groups:
+                noise = template(problem, part)
+                sums[part.owners] += recompute(part.pairs, noise, notion, factor)[1]
+            shared = outwards(sums, problem.n_rows * sums, problem.n_blocks, notion)[1]
+            upper = np.minimum(upper, shared)
         return lower, upper
-
-    def _shared(self, factor: float) -> FloatArray:
-        """Return upper ends by basic composition: epsilon and delta in equal shares."""
-        problem = self.problem
-        notion = self.notion.shared(problem.n_blocks)
-        upper = np.zeros((problem.n_pairs, 2))
-        for [part] in problem.groups:
-            upper[part.owners] += recompute(part.pairs, template(problem, part), notion, factor)[1]
-        return outwards(upper, problem.n_rows * upper, problem.n_blocks, notion)[1]
 
     def _panels(self, factor: float) -> list[dict[int, Panels]]:
         """Return the panels of each group, by secret pair."""
         of_groups = []
         for [part] in self.problem.groups:
             if factor > 0.0:
-                noise = template(self.problem, part).scaled(factor)
-                panels = LossTable(part.pairs, self._panels_for(part)).panels(noise)
+                noise, notion = template(self.problem, part).scaled(factor), self.notion
+                # A hockey stick ignores losses below epsilon, whose sum may exceed it; a Renyi
+                # divergence does not. With a delta, however small, panels of one column have bounds
+                # that hold for every notion, whatever they are refined for; those of two do not.
+                if len(part.members) == 1:
+                    left_out = max(_CUT_DELTA * notion.delta, _LEAST_CUT_DELTA)
+                    notion = RenyiPufferfish(1.0, _CUT_ALPHA, left_out)
+                panels = LossTable(part.pairs, notion).panels(noise)
             else:
                 panels = [bare_panels(pair) for pair in part.pairs]
             of_groups.append(dict(zip(part.owners.tolist(), panels, strict=True)))
         return of_groups
-
-    def _panels_for(self, part: Part) -> Notion:
-        """Return the notion that a part's panels are refined for; any of these is sound.
-
-        A hockey stick ignores losses below epsilon, whose sum may exceed it; a Renyi divergence
-        does not. With a delta, however small, panels of one column have bounds that hold for every
-        notion; panels of two columns do not.
-        """
-        if len(part.members) > 1:
-            return self.notion
-        left_out = max(_CUT_DELTA * self.notion.delta, _LEAST_CUT_DELTA)
-        return RenyiPufferfish(1.0, _CUT_ALPHA, left_out)  # whatever its budget
 
 
 def bare_panels(pair: PriorPair) -> Panels:
@@ -547,38 +509,16 @@ def exact_bins(columns: Sequence[Column], noise: Noise, notion: Notion) -> int:
     row = Discrete(np.array([[0.0] * 3, [1.0] * 3]), np.array([0.5, 0.5]))
     if not is_computable([row, row], noise.with_scale((1.0,) * 3), notion):
         return 0  # however small the grid
-    bins = bisect_right(
-        range(2, MAX_CELLS), MAX_CELLS, key=lambda n_bins: prod(_binned_sizes(columns, n_bins))
-    )
+
+    def size(column: Column, n_bins: int) -> int:
+        if column.kind in ("float", "integer") and column.merged:
+            return n_bins  # the number of values before binning is not known here
+        n_atoms = len(column.atoms)
+        return min(n_bins, n_atoms) if column.kind in ("float", "integer") else n_atoms
+
+    grids = range(2, MAX_CELLS)
+    bins = bisect_right(grids, MAX_CELLS, key=lambda n: prod(size(c, n) for c in columns))
     return bins + 1 if bins else 0
-
-
-def _binned_sizes(columns: Sequence[Column], n_bins: int) -> list[int]:
-    """Return bounds on the sizes of the alphabets with ``n_bins`` bins for every number."""
-
-    def size(column: Column) -> int:
-        if column.kind not in ("float", "integer"):
-            return len(column.atoms)
-        # the number of values before binning is not known here
-        return n_bins if column.merged else min(n_bins, len(column.atoms))
-
-    return [size(column) for column in columns]
-
-
-def _step(mixing: Mixing | None, theta: float, whole: bool, reach: float, name: Name) -> float:
-    if theta == 0.0 or mixing is not None:
-        return float(theta != 0.0)
-    try:
-        return coarse_enough(grid_step(theta, integer=whole), theta, reach)
-    except ValueError as error:
-        raise ValueError(f"column {name!r}: {error}") from None
-
-
-def _ends(prior: Prior) -> tuple[FloatArray, FloatArray]:
-    if isinstance(prior, Discrete):
-        return prior.rows.min(axis=0), prior.rows.max(axis=0)
-    spread = _STEEP_SCALES * np.sqrt(np.diagonal(prior.covariances, axis1=1, axis2=2))
-    return (prior.rows - spread).min(axis=0), (prior.rows + spread).max(axis=0)
 
 
 def drawn_scales(

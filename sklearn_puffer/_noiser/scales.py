@@ -8,7 +8,7 @@ counts. Proportions of the columns' scales, and refusals where no scale is enoug
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,7 +41,7 @@ from sklearn_puffer.bounds import (
     wasserstein,
 )
 from sklearn_puffer.calibration import ExactLosses, exact, smallest_factor
-from sklearn_puffer.notions import Notion, Supremum
+from sklearn_puffer.notions import Notion
 
 # strategies whose bound is a theorem, besides `Relaxed`; `exact` falls back on `tightest`
 _PROVEN = (sensitivity, wasserstein, approximate, distribution_aware, exact)
@@ -140,25 +140,14 @@ def _on_grid(problem: Problem, grids: FloatArray) -> bool:
 
 def _canonical(problem: Problem, factor: float) -> float:
     """Round the factor up to digits that are the same on every processor, where that is cheap."""
-    return float(coarse_up(factor)) if _is_cheap(problem) else factor
-
-
-def _is_cheap(problem: Problem) -> bool:
-    """Return whether losses are quickly recomputed at a factor of fewer digits."""
-    return isinstance(problem.notion.divergence, Supremum)
-
-
-def _stated(losses: FloatArray, budget: float) -> FloatArray:
-    """Round proven losses up to digits that are the same on every processor."""
-    coarse = coarse_up(losses)
-    return np.where(losses <= budget, np.minimum(coarse, budget), coarse)
+    return float(coarse_up(factor)) if problem.notion.is_pure else factor
 
 
 def needed_factor(problem: Problem, tolerance: float, start: float | None = None) -> float:
     """Return the factor that a problem needs, without the rounding of values to a grid."""
     ratio = problem.finest()
     factor = _solve(problem, ratio, tolerance, start).factor
-    return max(factor, _solve_sets(problem, ratio, tolerance=tolerance))
+    return max(factor, _solve_sets(problem, ratio, tolerance))
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +221,11 @@ class Solution:
             low = self._lower(part, factor, notion)
             return low, bound.losses(factor), np.zeros(len(low), dtype=bool)
         if has_exact_loss(self.problem, part, notion):
-            low, high = self._exact(part, bound, factor, notion)
+            noise = template(self.problem, part)
+            if isinstance(bound, ExactLosses) and (bound.notion, bound.noise) == (notion, noise):
+                low, high = bound.intervals(factor)
+            else:
+                low, high = recompute(part.pairs, noise, notion, factor)
             if not notion.leaves_events_out and (
                 high.max() <= notion.budget or not self._is_proven
             ):
@@ -240,27 +233,11 @@ class Solution:
         else:
             low = self._lower(part, factor, notion)
             high = np.full_like(low, np.inf)
-        theorem = self._theorem(part, bound, factor, notion)
-        return (
-            low,
-            np.minimum(high, theorem),
-            (high <= theorem).all(axis=1) & np.isfinite(high[:, 0]),
-        )
-
-    def _exact(
-        self, part: Part, bound: Bound, factor: float, notion: Notion
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the exact intervals, from the bound where it is the exact loss itself."""
-        noise = template(self.problem, part)
-        if isinstance(bound, ExactLosses) and (bound.notion, bound.noise) == (notion, noise):
-            return bound.intervals(factor)
-        return recompute(part.pairs, noise, notion, factor)
-
-    def _theorem(self, part: Part, bound: Bound, factor: float, notion: Notion) -> FloatArray:
-        """Return a proven bound; a strategy of the caller's own is not trusted."""
-        if not self._is_proven:
+        if not self._is_proven:  # a strategy of the caller's own is not trusted
             bound = tightest(part.pairs, template(self.problem, part), notion)
-        return bound.losses(factor)
+        theorem = bound.losses(factor)
+        recomputed = (high <= theorem).all(axis=1) & np.isfinite(high[:, 0])
+        return low, np.minimum(high, theorem), recomputed
 
     @property
     def _is_proven(self) -> bool:
@@ -272,7 +249,7 @@ class Solution:
         Dropping columns only loses information. It is 0 where no such loss is computable.
         """
         lower = np.zeros((len(part.pairs), 2))
-        columns = [part.marginal(axis) for axis in range(len(part.members))]
+        columns = (part.marginal(axis) for axis in range(len(part.members)))
         for seen in [part] if has_exact_loss(self.problem, part, notion) else columns:
             if has_exact_loss(self.problem, seen, notion):
                 noise = template(self.problem, seen)
@@ -297,29 +274,21 @@ def _solve(
 
 def refusal_of(problem: Problem) -> str:
     """Return the refusal: which secrets have no bound in which columns, why, and the way out."""
-    for part, position, reason in _refused(problem):
-        columns = listed([problem.names[k] for k in part.members], len(part.members))
-        owner, secrets = int(part.owners[position]), f"secret pair {part.owners[position]}"
-        if owner < len(problem.secret_pairs):
-            pair = problem.secret_pairs[owner]
-            values = f"{quoted(pair.secret)} and {quoted(pair.against)}"
-            secrets = f"secrets {values} of {quoted(pair.sensitive)}"
-        return of_pair(reason, f"{secrets} in column(s) {columns}")
-    [reason, *_] = filter(None, map(reason_of, Bounds(problem, problem.notion).whole()))
-    return reason
-
-
-def _refused(problem: Problem) -> Iterator[tuple[Part, int, str]]:
-    """Yield each pair that has no bound by itself, and why."""
-    notion = problem.notion
-    bounds = Bounds(problem, notion)
+    bounds, notion = Bounds(problem, problem.notion), problem.notion
     shared = notion if notion.adds_up else notion.shared(problem.n_blocks)
     for part in (part for group in problem.groups for part in group):
         for k, pair in enumerate(part.pairs):
             alone = Part(part.members, [pair], part.owners[k : k + 1])
-            reason = reason_of(bounds._of_part(alone, shared))
-            if reason:
-                yield part, k, reason
+            reason, owner = reason_of(bounds.of_part(alone, shared)), int(part.owners[k])
+            if not reason:
+                continue
+            columns, secrets = [problem.names[k] for k in part.members], f"secret pair {owner}"
+            if owner < len(problem.secret_pairs):
+                told = problem.secret_pairs[owner]
+                values = f"{quoted(told.secret)} and {quoted(told.against)}"
+                secrets = f"secrets {values} of {quoted(told.sensitive)}"
+            return of_pair(reason, f"{secrets} in column(s) {listed(columns, len(columns))}")
+    return next(filter(None, map(reason_of, bounds.whole())))
 
 
 def _solve_sets(problem: Problem, ratio: float, tolerance: float = _TOLERANCE) -> float:
@@ -345,8 +314,9 @@ def _prove(solution: Solution, factor: float, grids: FloatArray) -> Calibrated:
     problem = solution.problem
     bound = np.sum([b.losses(factor) for b in solution.bounds], axis=0)
     lower, upper, recomputed = solution.as_drawn(factor)
-    if _is_cheap(problem):
-        upper = _stated(upper, problem.notion.budget)
+    if problem.notion.is_pure:  # rounded up to digits that are the same on every processor
+        coarse, budget = coarse_up(upper), problem.notion.budget
+        upper = np.where(upper <= budget, np.minimum(coarse, budget), coarse)
     # a column of one value is released as it is, and changes no loss
     return Calibrated(
         theta=np.where(problem.moving, problem.scales(factor), 0.0),
@@ -387,25 +357,19 @@ def weighted(problem: Problem, weights: Mapping[Any, float] | str, spreads: Floa
     ValueError
         If a mapping names a column that is not public, or leaves one out.
     """
-    if isinstance(weights, Mapping):
-        return replace(problem, weights=_named(problem, weights))
-    if weights == "spread" or len(problem.weights) == 1:
-        return problem
-    return replace(problem, weights=_optimal(problem, spreads))
-
-
-def _named(problem: Problem, weights: Mapping[Any, float]) -> FloatArray:
-    strange = [name for name in weights if name not in problem.names]
-    noisy = [bool(weight) for weight in problem.weights]
-    needed = [name for name, is_noisy in zip(problem.names, noisy, strict=True) if is_noisy]
-    lacking = [name for name in needed if name not in weights]
+    if not isinstance(weights, Mapping):
+        alone = weights == "spread" or len(problem.weights) == 1
+        return problem if alone else replace(problem, weights=_optimal(problem, spreads))
+    names, noisy = list(problem.names), [bool(weight) for weight in problem.weights]
+    strange = [name for name in weights if name not in names]
+    lacking = [n for n, needs in zip(names, noisy, strict=True) if needs and n not in weights]
     if strange or lacking:
         what = f"names {strange[0]!r}, which is not public" if strange else f"lacks {lacking[0]!r}"
-        raise ValueError(
-            f"weights {what}; give a positive number for each of {listed(list(problem.names), 10)}."
-        )
-    named = zip(problem.names, noisy, strict=True)
-    return np.array([float(weights[name]) if is_noisy else 0.0 for name, is_noisy in named])
+        raise ValueError(f"weights {what}; give a positive number for each of {listed(names, 10)}.")
+    named = zip(names, noisy, strict=True)
+    return replace(
+        problem, weights=np.array([float(weights[name]) if needs else 0.0 for name, needs in named])
+    )
 
 
 def _optimal(problem: Problem, spreads: FloatArray) -> FloatArray:
