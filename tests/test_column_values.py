@@ -272,6 +272,7 @@ REFUSED = {
     ),
     "other objects": (objects(dt.date(2020, 1, 1), None), "holds date values"),
     "surrogates": (objects("\ud800", "'\\ud800'"), "holds strings that are no Unicode"),
+    "a surrogate": (objects("a\ud800", "b"), "holds strings that are no Unicode"),
     "long floats": (
         pd.Series(np.array([1.0, 1.0], np.longdouble) / 3),
         "holds .*, which is no float64 number",

@@ -248,33 +248,18 @@ def _as_pandas_column(column: nw.Series[Any]) -> Any:
     return column.to_numpy()
 
 
-class Read(Protocol):
-    """A column with the unit in which `fit` read it."""
-
-    @property
-    def name(self) -> Name:
-        """Its label."""
-
-    @property
-    def unit(self) -> str | None:
-        """The unit of dates and durations, None for other columns."""
+def values_of(table: Any, column: Any) -> Values:
+    """Return a column of a table as `fit` read it: dates and durations in its ``unit``."""
+    if column.unit is None:
+        values: Values = table.values(column.name)
+        return values
+    return first_values(table, column.name, column.unit)
 
 
-def values_of(table: Any, column: Read) -> Values:
-    """Return a column of a table as `fit` read it: dates and durations in its unit."""
-    return _values_in(table, column.name, column.unit)
-
-
-def _values_in(table: Any, name: Name, unit: str | None) -> Values:
-    original = getattr(table, "original", None)
-    times = None if unit is None or original is None else time_values(original(name), name, unit)
-    return table.values(name) if times is None else times
-
-
-def first_values(table: Any, name: Name) -> Values:
+def first_values(table: Any, name: Name, unit: str | None = None) -> Values:
     """Return a public column as `fit` reads it; dates and durations have a unit."""
     original = getattr(table, "original", None)
-    times = None if original is None else time_values(original(name), name)
+    times = None if original is None else time_values(original(name), name, unit)
     return table.values(name) if times is None else times
 
 
@@ -291,7 +276,7 @@ def id_values(table: Any, name: Name) -> Values:
         values = first_values(table, name)
         if values.unit is None:
             return values
-        return _values_in(table, name, values.unit.partition("[")[0] + "[ns]")
+        return first_values(table, name, values.unit.partition("[")[0] + "[ns]")
     except (TypeError, ValueError):
         if not hasattr(table, "original"):
             raise
@@ -333,7 +318,12 @@ class _PandasTable(_FrameTable):
         return pandas_values(self.original(name), name)
 
     def original(self, name: Name, rows: Array | None = None) -> Any:
-        column = _readable_series(self.frame[name], name)
+        column = self.frame[name]
+        if isinstance(column.dtype, pd.ArrowDtype) and str(column.dtype).startswith("string_view"):
+            raise TypeError(
+                f"column {name!r} has type {column.dtype}, of which pandas takes no rows; convert "
+                f"it, pandas.array(X[{name!r}].tolist(), dtype='str')."
+            )
         return column if rows is None else column.iloc[rows].set_axis(column.index)
 
     def build(self, columns: Mapping[Name, Finished]) -> pd.DataFrame:
@@ -585,16 +575,6 @@ def _categories(levels: Sequence[Any], like: pd.Index[Any]) -> pd.Index[Any]:
     except (TypeError, ValueError):
         return index
     return same if list(same) == list(index) else index
-
-
-def _readable_series(column: pd.Series[Any], name: Name) -> pd.Series[Any]:
-    """Return the column, unless pandas cannot take rows of its type."""
-    if isinstance(column.dtype, pd.ArrowDtype) and str(column.dtype).startswith("string_view"):
-        raise TypeError(
-            f"column {name!r} has type {column.dtype}, of which pandas takes no rows; convert it, "
-            f"pandas.array(X[{name!r}].tolist(), dtype='str')."
-        )
-    return column
 
 
 def _with_checked_labels(frame: pd.DataFrame, name: str) -> pd.DataFrame:

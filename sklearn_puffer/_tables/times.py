@@ -65,8 +65,10 @@ def time_values(column: Any, name: Name, unit: str | None = None) -> Values | No
         return None
     numbers, gone, kind, size = found
     numbers = np.where(gone, 0, numbers)
-    if unit is None:
-        unit = f"{kind}64[{_finest(numbers, size)}]"
+    if unit is None:  # the coarsest in which all numbers are whole
+        coarser = [other for other in _SIZES if _SIZES[other] >= _SIZES[size]]
+        whole = (u for u in coarser if not (numbers % (_SIZES[u] // _SIZES[size])).any())
+        unit = f"{kind}64[{next(whole)}]"
     if not unit.startswith(kind):
         what = {"datetime": "dates", "timedelta": "durations"}
         other = what["timedelta" if kind == "datetime" else "datetime"]
@@ -83,13 +85,6 @@ def time_values(column: Any, name: Name, unit: str | None = None) -> Values | No
 
 def _size_of(unit: str) -> str:
     return unit[unit.index("[") + 1 : -1]
-
-
-def _finest(numbers: IntArray, size: str) -> str:
-    """Return the coarsest unit in which all numbers are whole."""
-    coarser = [other for other in _SIZES if _SIZES[other] >= _SIZES[size]]
-    whole = (other for other in coarser if not (numbers % (_SIZES[other] // _SIZES[size])).any())
-    return next(whole)
 
 
 def _in_unit(numbers: IntArray, size: str, wanted: str) -> Array:
@@ -184,15 +179,23 @@ def written_times(numbers: Array, gone: Array | None, unit: str, like: Any) -> A
     kind, size = unit.partition("64")[0], _size_of(unit)
     missing = np.zeros(len(numbers), dtype=bool) if gone is None else gone
     if isinstance(like, nw.Series):
-        native = _native_size(like.dtype)
-        return _in_narwhals(_saturated(numbers, kind, size, native), missing, like)
+        native = "D" if like.dtype == nw.Date else str(like.dtype.time_unit)
+        whole = _saturated(numbers, kind, size, native).tolist()
+        values = [None if gone else x for x, gone in zip(whole, missing, strict=True)]
+        made = nw.new_series(like.name, values, nw.Int64, backend=like.implementation)
+        return (made.cast(nw.Int32) if like.dtype == nw.Date else made).cast(like.dtype)
     dtype = like.dtype
     if isinstance(dtype, pd.ArrowDtype):
         arrow = nw.from_native(like.array.__arrow_array__(), series_only=True)
         written = written_times(numbers, gone, unit, arrow).to_native()
         return pd.Series(pd.arrays.ArrowExtensionArray(written), index=like.index)
-    if dtype == np.dtype(object):
-        return _as_objects(numbers, missing, kind, size, like)
+    if dtype == np.dtype(object):  # Python dates if the column holds dates, else times or durations
+        sample = next((value for value in np.asarray(like) if not pd.isna(value)), None)
+        dates = isinstance(sample, dt.date) and not isinstance(sample, dt.datetime)
+        native = "D" if dates else "us"
+        objects = _saturated(numbers, kind, size, native).view(f"{kind}64[{native}]").astype(object)
+        objects[missing] = None
+        return objects if isinstance(like, np.ndarray) else pd.Series(objects, like.index, object)
     zone = getattr(dtype, "tz", None)
     native = dtype.unit if zone is not None else np.datetime_data(dtype)[0]
     native = native if native in _SIZES else "s"
@@ -202,10 +205,6 @@ def written_times(numbers: Array, gone: Array | None, unit: str, like: Any) -> A
         return times
     column = pd.Series(times, index=like.index, copy=False)
     return column if zone is None else column.dt.tz_localize("UTC").dt.tz_convert(zone)
-
-
-def _native_size(dtype: Any) -> str:
-    return "D" if dtype == nw.Date else str(dtype.time_unit)
 
 
 def _saturated(numbers: Array, kind: str, size: str, native: str) -> IntArray:
@@ -221,22 +220,6 @@ def _saturated(numbers: Array, kind: str, size: str, native: str) -> IntArray:
         return within * whole
     coarse: IntArray = np.clip(numbers // (_SIZES[native] // _SIZES[size]), low, high)
     return coarse.astype(np.int64)
-
-
-def _in_narwhals(numbers: IntArray, missing: Array, like: nw.Series[Any]) -> nw.Series[Any]:
-    values = [None if gone else x for x, gone in zip(numbers.tolist(), missing, strict=True)]
-    made = nw.new_series(like.name, values, nw.Int64, backend=like.implementation)
-    return (made.cast(nw.Int32) if like.dtype == nw.Date else made).cast(like.dtype)
-
-
-def _as_objects(numbers: Array, missing: Array, kind: str, size: str, like: Any) -> Any:
-    """Return Python dates if the column holds dates, and otherwise times or durations."""
-    sample = next((value for value in np.asarray(like) if not pd.isna(value)), None)
-    dates = isinstance(sample, dt.date) and not isinstance(sample, dt.datetime)
-    native = "D" if dates else "us"
-    times = _saturated(numbers, kind, size, native).view(f"{kind}64[{native}]").astype(object)
-    times[missing] = None
-    return times if isinstance(like, np.ndarray) else pd.Series(times, like.index, dtype=object)
 
 
 # -------------------------------------------------------------------------------------- days

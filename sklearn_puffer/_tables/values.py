@@ -310,14 +310,8 @@ def object_values(column: pd.Series[Any], name: Name) -> Values:
     missing = column.isna().to_numpy()
     if kind == "category":
         codes, levels = pd.factorize(column, sort=True)
-        in_arrow = getattr(column.dtype, "storage", None) == "pyarrow"  # whose strings are Unicode
-        if not in_arrow and (
-            (take_levels(tuple(levels), codes) != column.to_numpy(dtype=object))[~missing].any()
-        ):
-            raise ValueError(
-                f"column {name!r} holds strings that are no Unicode (lone surrogates), which "
-                "cannot be told apart from others; decode them in another way."
-            )
+        if getattr(column.dtype, "storage", None) != "pyarrow":  # whose strings are Unicode
+            _check_unicode(name, tuple(levels), codes[~missing], column[~missing])
         return Values("category", codes, _some(missing), tuple(levels))
     if kind == "boolean":
         return Values("boolean", np.where(missing, False, column).astype(bool), _some(missing))
@@ -327,6 +321,20 @@ def object_values(column: pd.Series[Any], name: Name) -> Values:
         return Values("float", _of_decimals(column[~missing], missing, name), _some(missing))
     values = np.where(missing, np.nan, column.to_numpy(dtype=object))
     return Values("float", _as_floats(values, name), _some(missing))
+
+
+def _check_unicode(name: Name, levels: tuple[Any, ...], codes: Array, column: Any) -> None:
+    """Refuse strings that pandas takes for others, and releases of Arrow's strings cannot hold."""
+    try:
+        "".join(map(str, levels)).encode()
+        known = (take_levels(levels, codes) == column.to_numpy(dtype=object)).all()
+    except UnicodeEncodeError:
+        known = False
+    if not known:
+        raise ValueError(
+            f"column {name!r} holds strings that are no Unicode (lone surrogates), which cannot be "
+            "told apart from others; decode them in another way."
+        )
 
 
 def _of_decimals(present: pd.Series[Any], missing: Array, name: Name) -> Array:
@@ -401,20 +409,15 @@ def fetched_values(
     labels = [cell.decode() if isinstance(cell, bytes) else cell for cell in column.to_list()]
     if levels is None:
         return object_values(pd.Series(labels, dtype=object), name)
-    return _declared(labels, *levels, name)
-
-
-def _declared(labels: list[Any], levels: tuple[str, ...], ordered: bool, name: Name) -> Values:
-    """Return labels as codes into the levels that the type of their column lists."""
-    index = pd.Index(levels, dtype=object)
+    index = pd.Index(levels[0], dtype=object)
     codes = index.get_indexer(pd.Index(labels, dtype=object))
-    strange = {*labels} - {*levels, None}
+    strange = {*labels} - {*levels[0], None}
     if strange:  # their code would be that of missing values
         raise ValueError(
             f"column {name!r} holds {min(strange)!r}, which its type does not list; convert it "
             "to strings with astype(str)."
         )
-    return declared_values(codes, index, ordered)
+    return declared_values(codes, index, levels[1])
 
 
 def check_type(dtype: Any, name: Name, native: Any = None) -> None:

@@ -11,7 +11,6 @@ import threading
 import traceback
 import warnings
 from collections.abc import Mapping, Sequence
-from types import FrameType
 from typing import Any
 
 from sklearn_puffer.cli.settings import (
@@ -80,11 +79,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(args: Any) -> int:
-    before = _stop_when_terminated()
+    def show(message: Warning | str, *others: Any) -> None:
+        tell(f"warning: {one_line(message)}")
+
+    before = None
+    if threading.current_thread() is threading.main_thread():
+        # an exception, so that no partial output stays behind
+        before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
-            setattr(warnings, "showwarning", _show_warning)  # noqa: B010
+            setattr(warnings, "showwarning", show)  # noqa: B010
             return int(args.run(args) or FINE)
     except KeyboardInterrupt:
         tell("stopped: the output is whole or absent; what a ledger has counted stays counted.")
@@ -94,34 +99,15 @@ def _run(args: Any) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FINE
     except Exception as error:
-        return _failed(error, args)
+        from sklearn_puffer import OverspentError, UncertifiedError
+
+        if args.traceback:
+            sys.stderr.write(traceback.format_exc())
+        tell(f"{args.command}: error: {one_line(error)}")
+        return NO_PROMISE if isinstance(error, UncertifiedError | OverspentError) else WRONG
     finally:
         if before is not None:
             signal.signal(signal.SIGTERM, before)
-
-
-def _failed(error: Exception, args: Any) -> int:
-    from sklearn_puffer import OverspentError, UncertifiedError
-
-    if args.traceback:
-        sys.stderr.write(traceback.format_exc())
-    tell(f"{args.command}: error: {one_line(error)}")
-    return NO_PROMISE if isinstance(error, UncertifiedError | OverspentError) else WRONG
-
-
-def _show_warning(message: Warning | str, *others: Any) -> None:
-    tell(f"warning: {one_line(message)}")
-
-
-def _stop_when_terminated() -> Any:
-    """Make SIGTERM an exception, so that no partial output stays behind."""
-    if threading.current_thread() is not threading.main_thread():
-        return None
-    return signal.signal(signal.SIGTERM, _end)
-
-
-def _end(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(TERMINATED)
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:

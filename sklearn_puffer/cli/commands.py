@@ -44,8 +44,6 @@ from sklearn_puffer.cli.settings import (
     say,
     tell,
     told,
-    unlisted,
-    without_none,
 )
 
 
@@ -116,7 +114,7 @@ def _parameters(section: dict[str, Any], args: Any, mechanism: str) -> dict[str,
             f"--{strange[0].replace('_', '-')} is no parameter of {mechanism}; leave it out, or "
             "choose another --mechanism."
         )
-    parameters = without_none(unlisted(merged(section, args, names, PREFIX)))
+    parameters = merged(section, args, names, PREFIX)
     if parameters.get("random_state") is not None:
         raise ValueError(
             f"random_state={parameters['random_state']!r} makes releases that can be undone, and a "
@@ -141,11 +139,6 @@ def report(args: Any) -> int:
     show(document, args)
     well = document.holds and not (found is not None and found.findings)
     return FINE if well else NO_PROMISE
-
-
-def _estimator_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of all estimators in a settings file."""
-    return {name: value for _, one in MECHANISMS.values() for name, value in settings[one].items()}
 
 
 def _rows_of(path: str, layout: CsvLayout, types: Mapping[str, Any] | None = None) -> Any:
@@ -209,7 +202,9 @@ def plan(args: Any) -> None:
     """Compare estimators; each takes the settings that it has."""
     check_out(args)
     settings = read_settings(args.settings)
-    how = unlisted(merged(_estimator_settings(settings), args, parameters_of("plan"), PREFIX))
+    sections = [settings[section] for _, section in MECHANISMS.values()]
+    every = {name: value for section in sections for name, value in section.items()}
+    how = merged(every, args, parameters_of("plan"), PREFIX)
     if "sensitive" not in how:
         raise ValueError("plan needs --sensitive NAME, the column whose values are protected.")
     rows = _rows_of(args.table, layout_of(settings["table"], args))
@@ -243,7 +238,7 @@ def audit(args: Any) -> int:
     """Audit a release; the status is 1 if attackers found more than is guaranteed."""
     check_out(args)
     settings = read_settings(args.settings)
-    how = unlisted(merged({}, args, parameters_of("audit"), PREFIX))
+    how = merged({}, args, parameters_of("audit"), PREFIX)
     noiser = fitted(args.artifact)
     check_holds(noiser)
     rows = _rows_of(args.table, layout_of(settings["table"], args), types_of(noiser))
@@ -371,13 +366,16 @@ def release(args: Any) -> None:
     settings = read_settings(args.settings)
     layout = layout_of(settings["table"], args)
     how = _how(settings["release"], args)
+    keying = _keying(how)
     path, read = Path(args.output), {"INPUT": args.input, "ARTIFACT": args.artifact}
     kind_of(path)
     read |= {"the ledger": how.get("ledger"), "the ledger of persons": how.get("persons")}
     _check_new("OUTPUT", args.output, (), read, args)
     noiser = fitted(args.artifact)
     check_holds(noiser)
-    _warn_of_another_draw(noiser, how)
+    sentence = noiser._fitted.mechanism.of_another_draw  # by another process
+    if sentence and how.get("row_id") is None:
+        warnings.warn(f"{sentence}, use --row-id and --key-file.", PufferfishWarning, stacklevel=2)
     file = TableFile(args.input, layout)
     before = _version_of(file.path)
     # a swap reads secrets, too, with types found as in fit
@@ -386,10 +384,11 @@ def release(args: Any) -> None:
     noiser.verbose = 0  # progress is shown here
     noiser.unknown = how.get("unknown", noiser.unknown)
     with listening(not args.quiet, "a look at the file"):
-        schema, rows = _released(noiser, stream, how)
+        schema, rows = _released(noiser, stream, how, keying)
         TableWriter(io.BytesIO(), path, schema, layout).close()  # types for the file
-        record = _record(noiser, stream, how, file)
-        rows = _batches(noiser, stream, how, rows)
+        record = _record(noiser, stream, how, keying, file)
+        if how.get("persons") is not None:
+            rows = _counted(noiser, stream, how, keying)
     with growing_file(path, force=args.force) as out:
         record()
         with listening(not args.quiet, "release"):
@@ -400,13 +399,6 @@ def release(args: Any) -> None:
                 "when it is complete."
             )
     tell(f"wrote {str(path)!r}, {n_rows:,} rows")
-
-
-def _warn_of_another_draw(noiser: TableRelease, how: dict[str, Any]) -> None:
-    """Warn of independent releases of the same rows by other processes."""
-    sentence = noiser._fitted.mechanism.of_another_draw
-    if sentence and how.get("row_id") is None:
-        warnings.warn(f"{sentence}, use --row-id and --key-file.", PufferfishWarning, stacklevel=2)
 
 
 def _how(section: dict[str, Any], args: Any) -> dict[str, Any]:
@@ -434,11 +426,6 @@ def _keying(how: dict[str, Any]) -> dict[str, Any]:
     return keying | ({"dataset": how.get("dataset", "")} if keyed else {})
 
 
-def _shown(how: dict[str, Any]) -> dict[str, Any]:
-    """Return the keying to find types with; a ledger of persons numbers releases itself."""
-    return _keying(how) | ({"release": 0} if how.get("persons") is not None else {})
-
-
 def _is_same(path: Path, other: Path) -> bool:
     if path.exists() and other.exists():
         return os.path.samefile(path, other)
@@ -452,19 +439,14 @@ def _version_of(path: Path) -> tuple[int, ...]:
 
 
 def _released(
-    noiser: TableRelease, stream: TableStream, how: dict[str, Any]
+    noiser: TableRelease, stream: TableStream, how: dict[str, Any], keying: dict[str, Any]
 ) -> tuple[Any, Iterator[Any]]:
     """Return schema and batches of the release."""
-    if not noiser._fitted.mechanism.by_row:
-        released = _exchanged(noiser, stream, how)
-        return released.schema, iter(released.to_batches())
-    reader = noiser.transform_batches(stream, **_shown(how))
-    return reader.schema, iter(reader)
-
-
-def _exchanged(noiser: TableRelease, stream: TableStream, how: dict[str, Any]) -> Any:
-    """Return the exchanged table, by a key, as only this prevents a second swap by another run."""
-    keying = _keying(how)
+    if noiser._fitted.mechanism.by_row:
+        # a ledger of persons numbers releases itself
+        again = {"release": 0} if how.get("persons") is not None else {}
+        reader = noiser.transform_batches(stream, **(keying | again))
+        return reader.schema, iter(reader)
     if keying["row_id"] is None or keying["key"] is None:
         raise ValueError(
             "two swaps of the same people undo each other, and only a key makes the same one "
@@ -477,39 +459,30 @@ def _exchanged(noiser: TableRelease, stream: TableStream, how: dict[str, Any]) -
         )
     released = noiser.transform(stream.whole(), **keying)
     say(str(noiser.certificate_))  # of this table
-    return released
+    return released.schema, iter(released.to_batches())
 
 
-def _batches(
-    noiser: TableRelease, stream: TableStream, how: dict[str, Any], rows: Iterator[Any]
+def _counted(
+    noiser: TableRelease, stream: TableStream, how: dict[str, Any], keying: dict[str, Any]
 ) -> Iterator[Any]:
-    """Return the released batches, each recorded before it comes with a ledger of persons."""
-    if how.get("persons") is None:
-        return rows
+    """Return released batches, each drawn when all of its persons are recorded."""
     if how.get("ledger") is not None:
         raise ValueError(
             "ledger and persons are both given, and count a release twice; give one of them."
         )
     check_stream(noiser, stream)
-    tables = _counted(noiser, stream, how, _keying(how))
-    return (batch for table in tables for batch in table.combine_chunks().to_batches())
-
-
-def _counted(
-    noiser: TableRelease, stream: TableStream, how: dict[str, Any], keying: Any
-) -> Iterator[Any]:
-    """Return released tables, each drawn when all of its persons are recorded."""
     if keying["row_id"] is None or keying["key"] is None:
         raise ValueError(
             "persons counts what each has spent by ids and a key; give --row-id, and --key-file or "
             "--key-env."
         )
-    drawn = {name: value for name, value in keying.items() if name != "key"}
+    more = {name: value for name, value in keying.items() if name != "key"}
     exhausted = "withhold" if how.get("withhold") else "raise"
-    more = {**drawn, "exhausted": exhausted, "note": how.get("note", "")}
+    more |= {"exhausted": exhausted, "note": how.get("note", "")}
     ledger = PersonLedger.open(how["persons"], noiser, key=keying["key"])
-    tables = rows_of_stream(noiser, stream, drawn["row_id"])
-    return (ledger.transform(noiser, table, **more) for table in tables)
+    tables = rows_of_stream(noiser, stream, keying["row_id"])
+    released = (ledger.transform(noiser, table, **more) for table in tables)
+    return (batch for table in released for batch in table.combine_chunks().to_batches())
 
 
 def _write(writer: TableWriter, rows: Iterator[Any], file: TableFile) -> int:
@@ -525,33 +498,30 @@ def _write(writer: TableWriter, rows: Iterator[Any], file: TableFile) -> int:
     return n_rows
 
 
-def _record(noiser: TableRelease, stream: TableStream, how: dict[str, Any], file: TableFile) -> Any:
+def _record(
+    noiser: TableRelease,
+    stream: TableStream,
+    how: dict[str, Any],
+    keying: dict[str, Any],
+    file: TableFile,
+) -> Any:
     """Return a function that records the release; refuse first what cannot be released."""
     if how.get("ledger") is None:
         return lambda: None
     ledger = Ledger.open(how["ledger"], noiser)
     check_stream(noiser, stream)  # a file that would be refused costs nothing
     dataset, note = how.get("dataset"), how.get("note", "")
-    if (mark := _same_release(noiser, how, file)) is not None:
-        note = f"{note} [keyed {mark}]".strip()
+    if keying["key"] is not None:
+        # two runs share this digest of all that the released values depend on, if they make the
+        # same release, to the last bit
+        with file.path.open("rb") as data:
+            content = hashlib.file_digest(data, "sha256").hexdigest()
+        layout = file.layout
+        read = (file.kind, layout.separator, sorted(layout.missing), sorted(layout.types.items()))
+        what = repr((__version__, content, read, noiser.unknown))
+        note = f"{note} [keyed {keyed_mark(noiser, what, **keying)}]".strip()
         name = ledger.datasets[0] if dataset is None else dataset
         if any((entry.dataset, entry.note) == (name, note) for entry in ledger.history()):
             tell("this keyed release is on record already, and is repeated as it was")
             return lambda: None
     return lambda: ledger.spend(dataset=dataset, note=note)
-
-
-def _same_release(noiser: TableRelease, how: dict[str, Any], file: TableFile) -> str | None:
-    """Return a digest that two runs share if they make the same release, to the last bit.
-
-    It covers all that the values and ids of rows, and their noise, depend on.
-    """
-    keying = _keying(how)
-    if keying["key"] is None:
-        return None
-    with file.path.open("rb") as data:
-        content = hashlib.file_digest(data, "sha256").hexdigest()
-    layout = file.layout
-    read = (file.kind, layout.separator, sorted(layout.missing), sorted(layout.types.items()))
-    what = repr((__version__, content, read, noiser.unknown))
-    return keyed_mark(noiser, what, **keying)

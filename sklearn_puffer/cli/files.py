@@ -91,8 +91,10 @@ class TableFile:
                 schema = file.schema_arrow
             return TableStream(schema, True, self._parquet)
         known = {**types, **self.layout.types}
-        plain = {name: _arrow_type(known.get(name, "string")) for name in self.names}
-        schema = self._whole.schema(list(plain.items()))
+        pa = self._whole
+        arrow_types = {"integer": pa.int64(), "float": pa.float64(), "boolean": pa.bool_()}
+        plain = {name: arrow_types.get(known.get(name, ""), pa.string()) for name in self.names}
+        schema = pa.schema(list(plain.items()))
         return TableStream(schema, True, lambda names: self._csv({n: plain[n] for n in names}))
 
     @property
@@ -237,12 +239,6 @@ def separator_of(path: Path, layout: CsvLayout) -> str:
     return "\t" if path.suffix.lower() == ".tsv" else ","
 
 
-def _arrow_type(name: str) -> Any:
-    pa = arrow(_NEEDED_BY)
-    makers = {"integer": pa.int64, "float": pa.float64, "boolean": pa.bool_, "string": pa.string}
-    return makers[name]()
-
-
 class TableWriter:
     """What writes batches of one type to an open file.
 
@@ -256,10 +252,16 @@ class TableWriter:
     """
 
     def __init__(self, file: BinaryIO, path: Path, schema: Any, layout: CsvLayout) -> None:
-        self._schema = schema if kind_of(path) == "parquet" else _without_dictionaries(schema)
+        pa = arrow(_NEEDED_BY)
         if kind_of(path) == "parquet":
-            self._own = import_module("pyarrow.parquet").ParquetWriter(file, self._schema)
-        else:
+            self._schema = schema
+            self._own = import_module("pyarrow.parquet").ParquetWriter(file, schema)
+        else:  # which has no dictionaries
+            types = {
+                one.name: one.type.value_type if pa.types.is_dictionary(one.type) else one.type
+                for one in schema
+            }
+            self._schema = pa.schema(list(types.items()))
             csv = import_module("pyarrow.csv")
             options = csv.WriteOptions(delimiter=separator_of(path, layout))
             self._own = csv.CSVWriter(file, self._schema, write_options=options)
@@ -272,13 +274,3 @@ class TableWriter:
     def close(self) -> None:
         """Write what ends the file, which stays open."""
         self._own.close()
-
-
-def _without_dictionaries(schema: Any) -> Any:
-    """Return the types that CSV has."""
-    pa = arrow(_NEEDED_BY)
-    types = {
-        one.name: one.type.value_type if pa.types.is_dictionary(one.type) else one.type
-        for one in schema
-    }
-    return pa.schema(list(types.items()))

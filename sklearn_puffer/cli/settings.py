@@ -154,25 +154,18 @@ _SECTIONS = {
 def merged(
     section: Mapping[str, Any], args: Any, names: Iterable[str], prefix: str = ""
 ) -> dict[str, Any]:
-    """Return the settings of a section, overridden by arguments."""
+    """Return the settings of a section, overridden by arguments.
+
+    A list of one name is the name; the word none is None, which TOML lacks, but for names.
+    """
     typed = {name: getattr(args, f"{prefix}{name}", None) for name in names}
-    return {**section, **{name: value for name, value in typed.items() if value is not None}}
-
-
-def unlisted(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters with lists of one name replaced by the name."""
-    alone = {
-        n: v[0] for n, v in parameters.items() if n in NAMES and isinstance(v, list) and len(v) == 1
-    }
-    return {**parameters, **alone}
-
-
-def without_none(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters with the word none replaced by None, which TOML lacks."""
-    return {
-        name: None if value == "none" and name not in NAMES else value
-        for name, value in parameters.items()
-    }
+    found = {**section, **{name: value for name, value in typed.items() if value is not None}}
+    for name, value in found.items():
+        if name in NAMES and isinstance(value, list) and len(value) == 1:
+            found[name] = value[0]
+        elif prefix and value == "none" and name not in NAMES:
+            found[name] = None
+    return found
 
 
 def say(text: str) -> None:
