@@ -80,25 +80,6 @@ def test_whole_numbers_between_two_ends_take_no_search_and_others_do():
     assert gapless == dict.fromkeys(ATOMS, True) | {"with a gap": False, "halves": False}
 
 
-@pytest.mark.parametrize("layout", ["contiguous", "every other"])
-@pytest.mark.parametrize("dtype", ["int8", "int64", "uint32", "uint64", "float64", "bool"])
-def test_whole_numbers_are_handed_on_as_they_are_where_all_are_atoms(dtype, layout):
-    table = np.resize([3, 4, 5], 12).astype(dtype)
-    block = table[::2] if layout == "every other" else table
-    kept, scratch = table.copy(), np.zeros(len(block), dtype=np.int64)
-    found = Lookup(np.array([3.0, 4.0, 5.0])).whole_numbers(block, scratch)
-    if dtype in ("uint64", "float64", "bool"):
-        assert found is None
-    else:
-        assert_array_equal(found, block)
-        assert found.dtype == np.int64
-        assert np.shares_memory(found, table) == (dtype == "int64" and layout == "contiguous")
-    assert_array_equal(table, kept)
-    for atoms in ([3.0, 5.0], [4.0, 5.0, 6.0], [2.0, 3.0, 4.0], [2.5, 3.5, 4.5, 5.5]):
-        assert Lookup(np.array(atoms)).whole_numbers(block, scratch) is None
-    assert_array_equal(table, kept)
-
-
 @pytest.mark.parametrize("name", EDGES)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "uint8", ">f8"])
 def test_a_value_lies_above_as_many_edges_as_are_smaller(dtype, name):

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, IntArray
+from sklearn_puffer._base import Array, FloatArray
 from sklearn_puffer._codes.lookup import Edges, Lookup, nearest
 from sklearn_puffer._tables import (
     Kind,
@@ -418,16 +418,6 @@ class Reader:
             if strange.any() and self.unknown == "error":
                 self.check()
             self.moved += int(strange.sum())
-
-    def whole_numbers(self, rows: slice, scratch: IntArray) -> IntArray | None:
-        """Return the values of ``rows`` as integers, if the atoms are consecutive, else None.
-
-        The array is ``scratch`` or a part of the table: do not write to it.
-        """
-        if self._finds_levels or self.column.edges is not None:
-            return None
-        found: IntArray | None = self._lookup.whole_numbers(self.data(rows), scratch)
-        return found
 
     @property
     def propagates(self) -> bool:

@@ -45,7 +45,13 @@ class Lookup:
     def find(self, block: Array, codes: Array) -> bool:
         """Write the code of every value; return False if some value is no atom."""
         if self.gapless and block.dtype.kind in "iu":
-            return self._count_from_first(block, codes)
+            block = np.ascontiguousarray(block)  # strided columns are read once
+            first, last = int(self.atoms[0]), int(self.atoms[-1])
+            if block.size and not first <= int(block.min()) <= int(block.max()) <= last:
+                return False
+            # of unsigned numbers in floats, which hold these
+            np.subtract(block, np.intp(first), out=codes, casting="unsafe")
+            return True
         if self._scratch.shape[1] < len(block):
             self._scratch = np.empty((2, len(block)))
         values, scratch = self._scratch[:, : len(block)]
@@ -62,44 +68,6 @@ class Lookup:
             codes += scratch < values
         np.take(self.atoms, codes, out=scratch, mode="clip")
         return bool((scratch == values).all())  # wrong guesses and NaN are found here
-
-    def whole_numbers(self, block: Array, scratch: Array) -> Array | None:
-        """Return integers as int64, if all are atoms, and atoms are consecutive.
-
-        >>> lookup, scratch = Lookup(np.array([3.0, 4.0])), np.empty(2, dtype=np.int64)
-        >>> lookup.whole_numbers(np.array([4, 3]), scratch)
-        array([4, 3])
-        """
-        if not self.gapless or not np.can_cast(block.dtype, np.int64) or block.dtype.kind == "b":
-            return None
-        if block.dtype != np.int64 or not block.flags.c_contiguous:
-            np.copyto(scratch, block)  # strided columns are read once
-            block = scratch
-        return block if self._lie_between_ends(block) else None
-
-    def _lie_between_ends(self, integers: Array) -> bool:
-        if not integers.size:
-            return True
-        first, last = int(self.atoms[0]), int(self.atoms[-1])
-        return first <= int(integers.min()) and int(integers.max()) <= last
-
-    def _count_from_first(self, block: Array, codes: Array) -> bool:
-        """Write the distance of each integer from the first atom; False if one is no atom."""
-        integers = block
-        fits = block.dtype.kind == "i" or block.dtype.itemsize < codes.itemsize
-        if fits and not block.flags.c_contiguous:
-            np.copyto(codes, block, casting="unsafe")  # strided columns are read once
-            integers = codes
-        if not self._lie_between_ends(integers):
-            return False
-        first = int(self.atoms[0])
-        if integers.dtype == codes.dtype:
-            np.subtract(integers, first, out=codes)
-            return True
-        np.copyto(codes, integers, casting="unsafe")
-        if first:
-            codes -= first
-        return True
 
     def _guess(self, values: FloatArray, factor: float, codes: Array, scratch: FloatArray) -> None:
         """Write the first atom of each value's bin; values outside all bins get any code."""

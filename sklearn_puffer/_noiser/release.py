@@ -310,7 +310,7 @@ class _Worker:
         self.release, self.reader, self.output = release, reader, output
         self.codes = np.empty(min(len(output), _BLOCK), dtype=np.intp)
         self.mixer = self.sampler = None
-        self.as_read, self.reach = False, MAX_STEPS
+        self.reach = MAX_STEPS
         atoms, free = release.column.atoms, release.column.free
         if release.mixing is not None:
             self.mixer = release.mixing.sampler(scale_of(release), entropy)
@@ -322,7 +322,6 @@ class _Worker:
         elif not free:
             self.table = _indices_of(release)
             self.reach = int(np.abs(self.table).max(initial=0))
-            self.as_read = np.array_equal(self.table, atoms)
 
     def indices(self, rows: slice) -> IntArray:
         """Return the values of ``rows`` as grid indices, codes, or the bits of their numbers.
@@ -340,9 +339,6 @@ class _Worker:
 
     def _block_indices(self, rows: slice) -> IntArray:
         indices = self.scratch[: rows.stop - rows.start]
-        numbers = self.reader.whole_numbers(rows, indices) if self.as_read else None
-        if numbers is not None:
-            return numbers
         self._write_indices(rows, indices)
         return indices
 

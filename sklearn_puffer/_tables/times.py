@@ -178,13 +178,13 @@ def written_times(numbers: Array, gone: Array | None, unit: str, like: Any) -> A
     """
     kind, size = unit.partition("64")[0], _size_of(unit)
     missing = np.zeros(len(numbers), dtype=bool) if gone is None else gone
+    dtype: Any = like.dtype
     if isinstance(like, nw.Series):
-        native = "D" if like.dtype == nw.Date else str(like.dtype.time_unit)
+        native = "D" if dtype == nw.Date else str(dtype.time_unit)
         whole = _saturated(numbers, kind, size, native).tolist()
         values = [None if gone else x for x, gone in zip(whole, missing, strict=True)]
         made = nw.new_series(like.name, values, nw.Int64, backend=like.implementation)
-        return (made.cast(nw.Int32) if like.dtype == nw.Date else made).cast(like.dtype)
-    dtype = like.dtype
+        return (made.cast(nw.Int32) if dtype == nw.Date else made).cast(dtype)
     if isinstance(dtype, pd.ArrowDtype):
         arrow = nw.from_native(like.array.__arrow_array__(), series_only=True)
         written = written_times(numbers, gone, unit, arrow).to_native()
