@@ -33,7 +33,7 @@ from sklearn_puffer import (
     plan,
 )
 from sklearn_puffer._base import progress
-from sklearn_puffer._documents import files, templates
+from sklearn_puffer._documents import document, templates
 from sklearn_puffer._engines import TableStream
 from sklearn_puffer.cli import main
 from sklearn_puffer.cli.files import TableFile, TableWriter
@@ -891,10 +891,10 @@ def test_key_material_is_for_its_owner_alone_from_its_first_byte(folder, monkeyp
         return {path.name: stat.S_IMODE(path.stat().st_mode) for path in Path().iterdir()}
 
     asked = ["in.csv", "r.json", "--sensitive", "loan", "--public", "cars"]
-    named, before = files._put, rights()
+    named, before = document._put, rights()
     seen = []
     monkeypatch.setattr(
-        files, "_put", lambda fresh, place: (seen.append(rights()), named(fresh, place))
+        document, "_put", lambda fresh, place: (seen.append(rights()), named(fresh, place))
     )
     mask = os.umask(0)
     try:

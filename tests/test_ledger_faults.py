@@ -1,6 +1,7 @@
 """What disks, processes, clocks and interrupts do to a ledger, of tables and of persons alike."""
 
 import contextlib
+import errno
 import gc
 import importlib
 import json
@@ -507,8 +508,9 @@ def test_a_read_only_disk_spends_nothing_and_can_be_read(ledger, kind, noiser, p
 
     with monkeypatch.context() as patch:
         connecting(patch, read_only)
-        with pytest.raises(OSError, match="cannot be read or written, and nothing was spent"):
+        with pytest.raises(OSError, match="nothing was spent; see that file and folder") as caught:
             kind.spend(ledger, noiser, "a")
+        assert (caught.value.errno, caught.value.filename) == (errno.EROFS, str(path))
         assert kind.left(ledger) == 2
     assert path.read_bytes() == before
     kind.spend(ledger, noiser, "a")
@@ -635,7 +637,7 @@ TRACED = {
     importlib.import_module(f"sklearn_puffer.{name}").__file__
     for name in (
         "_documents.records",
-        "_documents.files",
+        "_documents.document",
         "_release.keyed_rows",
         *(f"_ledgers.{name}" for name in LEDGERS),
     )

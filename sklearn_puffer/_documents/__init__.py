@@ -8,16 +8,14 @@ from sklearn_puffer._documents.document import (
     FoldedDocument,
     Page,
     Section,
-    markdown,
-    render,
-    templates,
-)
-from sklearn_puffer._documents.files import (
     check_free,
     explained,
     growing_file,
     located,
+    markdown,
+    render,
     sync_folder,
+    templates,
     told,
     write_new,
 )

@@ -57,11 +57,6 @@ class Entry:
     releases: int
     note: str
 
-    @property
-    def kind(self) -> tuple[str, str, Mapping[Axis, float]]:
-        """By what releases are equal, and so counted together."""
-        return self.dataset, self.note, self.scales
-
 
 @dataclass(frozen=True, eq=False)
 class State(LedgerTerms):
@@ -141,13 +136,12 @@ class State(LedgerTerms):
 
     def plus(self, entry: Entry) -> State:
         """Return the state after further releases: equal ones are counted together."""
-        kinds, entries = [old.kind for old in self.entries], list(self.entries)
-        if entry.kind not in kinds:
-            return replace(self, entries=(*entries, entry))
-        same = kinds.index(entry.kind)
-        more = entries[same].releases + entry.releases
-        entries[same] = replace(entry, releases=more)
-        return replace(self, entries=tuple(entries))
+        entries = list(self.entries)
+        for k, old in enumerate(entries):
+            if (old.dataset, old.note, old.scales) == (entry.dataset, entry.note, entry.scales):
+                entries[k] = replace(entry, releases=old.releases + entry.releases)
+                return replace(self, entries=tuple(entries))
+        return replace(self, entries=(*entries, entry))
 
     def left(self, dataset: str) -> Left:
         """Return what may still be released of a dataset."""

@@ -70,11 +70,16 @@ _PAGE, _MARK, _DIGEST = 4096, 8, 16  # bytes
 _SAFELY = ("synchronous=EXTRA", "fullfsync=1", "trusted_schema=0", "cell_size_check=1")
 _PAUSE = 0.005  # seconds
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-_SYSTEM = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}
-_SYSTEM |= {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+_RIGHTS = "see that file and folder are where they were, and may be read and written"
+_SYSTEM = {
+    sqlite3.SQLITE_FULL: (errno.ENOSPC, "make room on its disk"),
+    sqlite3.SQLITE_IOERR: (errno.EIO, "see that its disk has room and is whole"),
+    sqlite3.SQLITE_READONLY: (errno.EROFS, _RIGHTS),
+    sqlite3.SQLITE_CANTOPEN: (errno.EACCES, _RIGHTS),
+    sqlite3.SQLITE_PERM: (errno.EACCES, _RIGHTS),
+}
 # errors after the commit, when the journal is deleted
 _UNSURE = {sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_DELETE}
-_NOTHING = "the ledger cannot be read or written, and nothing was spent"
 _PERHAPS = "the disk does not confirm the spend, which is on record or will be undone"
 
 # Held while there is a connection, and by every fork: a child must inherit none.
@@ -199,25 +204,8 @@ def _text(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
 
 
-class _BusyError(Exception):
-    """Raised where others hold the database."""
-
-
 class DamagedError(Exception):
     """Raised for contents that no ledger wrote; `Account` makes it a `LedgerError`."""
-
-
-def _database(fill: Callable[[Sheet], None]) -> bytes:
-    """Return the file of a new ledger."""
-    connection = sqlite3.connect(":memory:", isolation_level=None)
-    try:
-        connection.execute(f"PRAGMA page_size={_PAGE}")
-        for statement in TABLES:
-            connection.execute(statement)
-        fill(Sheet(connection))
-        return connection.serialize()
-    finally:
-        connection.close()
 
 
 def _let_go() -> None:
@@ -285,7 +273,14 @@ class Account(ABC, Generic[Held]):
     ) -> None:
         self.path = located(path)
         self.fingerprint = fingerprint
-        self.timeout = check_timeout(timeout)
+        if isinstance(timeout, bool) or not isinstance(timeout, Real):
+            raise TypeError(f"timeout must be a number of seconds, got {quoted(timeout)}.")
+        self.timeout: float = as_float(timeout)
+        if not self.timeout >= 0.0:
+            raise ValueError(
+                f"timeout must be a number of seconds of at least 0, got {quoted(timeout)}; "
+                "math.inf waits for ever."
+            )
 
     @abstractmethod
     def _held(self) -> Held:
@@ -320,7 +315,14 @@ class Account(ABC, Generic[Held]):
             check_free(
                 journal, way="remove the journal of another database, or choose another name"
             )
-        write_new(self.path, _database(fill), private=True)
+        connection = sqlite3.connect(":memory:", isolation_level=None)
+        try:
+            for statement in (f"PRAGMA page_size={_PAGE}", *TABLES):
+                connection.execute(statement)
+            fill(Sheet(connection))
+            write_new(self.path, connection.serialize(), private=True)
+        finally:
+            connection.close()
 
     def _read(self, work: Callable[[Sheet], Answer]) -> Answer:
         """Return the result of work that reads, in one transaction."""
@@ -351,8 +353,15 @@ class Account(ABC, Generic[Held]):
             try:
                 try:
                     if _one.acquire(timeout=left):
-                        with suppress(_BusyError):
-                            return self._once(begin, work)
+                        return self._once(begin, work)
+                except sqlite3.Error as fault:
+                    code = getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+                    if code & 0xFF not in _BUSY:
+                        raise self._failed(code, str(fault)) from fault
+                except DamagedError as fault:
+                    raise self._damaged(str(fault)) from fault
+                except UnicodeDecodeError as fault:  # of a message that quotes what was damaged
+                    raise self._damaged("its tables are others") from fault
                 finally:
                     _let_go()
             finally:
@@ -371,20 +380,27 @@ class Account(ABC, Generic[Held]):
     def _once(self, begin: str, work: Callable[[Sheet], Answer]) -> Answer:
         self._check_file()
         address = f"{self.path.as_uri()}?mode=rw"
-        with self._explained():
-            connection = sqlite3.connect(address, uri=True, timeout=0.0, isolation_level=None)
+        connection = sqlite3.connect(address, uri=True, timeout=0.0, isolation_level=None)
+        try:
             try:
-                try:
-                    for pragma in _SAFELY:
-                        connection.execute(f"PRAGMA {pragma}")
-                    connection.execute(begin)
-                    answer = work(self._sheet(connection))
-                    connection.execute("COMMIT")
-                    return answer
-                finally:
-                    connection.close()  # what was not committed is rolled back
+                for pragma in _SAFELY:
+                    connection.execute(f"PRAGMA {pragma}")
+                connection.execute(begin)
+                answer = work(self._sheet(connection))
+                connection.execute("COMMIT")
+                return answer
             finally:
-                connection.close()
+                connection.close()  # what was not committed is rolled back
+        finally:
+            connection.close()
+
+    def _failed(self, code: int, why: str) -> Exception:
+        """Return the error of what SQLite says: of the system, with a way out, or of a damage."""
+        if code & 0xFF not in _SYSTEM or code == sqlite3.SQLITE_IOERR_SHORT_READ:
+            return self._damaged(why)
+        number, way = _SYSTEM[code & 0xFF]
+        said = f"the ledger cannot be read or written, and nothing was spent; {way}"
+        return told(OSError(number, why), self.path, _PERHAPS if code in _UNSURE else said)
 
     def _check_file(self) -> None:
         """Refuse what is no regular file, or has several names."""
@@ -423,24 +439,6 @@ class Account(ABC, Generic[Held]):
             )
         return sheet
 
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Translate errors of SQLite: busy, damaged, or an error of the system."""
-        try:
-            yield
-        except DamagedError as fault:
-            raise self._damaged(str(fault)) from fault
-        except UnicodeDecodeError as fault:  # of a message that quotes what was damaged
-            raise self._damaged("its tables are others") from fault
-        except sqlite3.Error as fault:
-            code = getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
-            if code & 0xFF in _BUSY:
-                raise _BusyError from fault
-            if code & 0xFF in _SYSTEM and code != sqlite3.SQLITE_IOERR_SHORT_READ:
-                said = _PERHAPS if code in _UNSURE else _NOTHING
-                raise told(OSError(errno.EIO, str(fault)), self.path, said) from fault
-            raise self._damaged(str(fault)) from fault
-
 
 def certificate_for(noiser: Any) -> Any:
     """Return the certificate of a noiser, or the certificate itself, by which one may spend."""
@@ -458,19 +456,6 @@ def certificate_for(noiser: Any) -> Any:
             "to see the remedy."
         )
     return certificate
-
-
-def check_timeout(timeout: Any) -> float:
-    """Return a number of seconds to wait."""
-    if isinstance(timeout, bool) or not isinstance(timeout, Real):
-        raise TypeError(f"timeout must be a number of seconds, got {quoted(timeout)}.")
-    seconds = as_float(timeout)
-    if not seconds >= 0.0:
-        raise ValueError(
-            f"timeout must be a number of seconds of at least 0, got {quoted(timeout)}; math.inf "
-            "waits for ever."
-        )
-    return seconds
 
 
 def foreign(path: Path) -> str:
