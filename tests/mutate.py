@@ -59,10 +59,11 @@ TESTS = {
     "_sets.laminar": "category_lines confidence category_sets category_kernel",
     "calibration": "calibration strategies known_values bounds category_kernel",
     "_microaggregator.program": "settings secret_counts least_change strata microaggregator",
-    "_microaggregator.prototypes": "prototype_labels prototypes microaggregation_readers plan",
+    "_microaggregator.prototypes": (
+        "prototype_labels prototypes drawn_rows microaggregation_readers plan"
+    ),
     "_microaggregator.coordinates": "prototype_labels prototypes strata microaggregator",
-    "_microaggregator.strata": "strata microaggregation_calls",
-    "_microaggregator.drawn": "drawn_rows microaggregation_readers",
+    "_microaggregator.release": "strata microaggregation_calls",
     "_swap.exchange": "swap_flows swap_estimator",
     "_swap.rows": "swap_estimator swap_engines",
     "_swap.release": "swap_estimator swap_engines same_values",

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from sklearn_puffer._microaggregator.coordinates import sample_rows
-from sklearn_puffer._microaggregator.drawn import (
+from sklearn_puffer._microaggregator.prototypes import (
     MOST_BINS,
-    BinCounts,
+    column_sampler,
+    finished_columns,
     fitted_row_loss,
     learnt_bins,
 )
@@ -49,17 +50,13 @@ def columns_of(X):
 def learnt(X, codes, min_size=MIN_SIZE):
     columns = columns_of(X)
     bins = learnt_bins(sample_rows(columns), min_size)
-    counts = BinCounts(bins, int(codes.max()) + 1)
-    half = len(X) // 2
-    for rows in (np.arange(half), np.arange(half, len(X))):
-        counts.add({name: values.taken(rows) for name, values in columns.items()}, codes[rows])
-    return bins, counts.drawn()
+    return bins, column_sampler(bins, int(codes.max()) + 1, columns, codes)
 
 
 def released(X, drawn, codes, seed=0):
     table = frame_table(X)
     bins = drawn.draw(codes, CheckedEntropy(seeded_entropy(seed)))
-    return table.build(drawn.finished(table, bins))
+    return table.build(finished_columns(table, drawn.values, bins))
 
 
 @given(st.integers(0, 1000), st.integers(1, 60))

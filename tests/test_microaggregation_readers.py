@@ -17,7 +17,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.preprocessing import OrdinalEncoder
 
 from sklearn_puffer import PufferfishRelease, PufferfishWarning
-from sklearn_puffer._microaggregator import drawn, fit
+from sklearn_puffer._microaggregator import fit, prototypes
 from sklearn_puffer._microaggregator.program import SecretCounts
 from sklearn_puffer._noise import system_entropy
 from sklearn_puffer._noise.integer_rows import RowSampler
@@ -539,8 +539,8 @@ def test_real_rows_without_a_channel_are_noticed(table, monkeypatch):
 
 @pytest.mark.slow
 def test_raw_values_that_are_drawn_are_noticed(monkeypatch):
-    monkeypatch.setattr(drawn, "MOST_BINS", 10**9)
-    whole = drawn.learnt_bins
+    monkeypatch.setattr(prototypes, "MOST_BINS", 10**9)
+    whole = prototypes.learnt_bins
     monkeypatch.setattr(fit, "learnt_bins", lambda sample, min_size: whole(sample, 1))
     with pytest.raises(AssertionError):
         check_pays(np.random.default_rng(8))

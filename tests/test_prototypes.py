@@ -76,7 +76,8 @@ def codes_of(prototypes, table):
 
 
 def released(prototypes, table):
-    return table.build(prototypes.finished(table, codes_of(prototypes, table)))
+    codes = dict.fromkeys(prototypes.rows, codes_of(prototypes, table))
+    return table.build(prototypes_module.finished_columns(table, prototypes.rows, codes))
 
 
 def as_polars(X):

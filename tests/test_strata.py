@@ -20,7 +20,7 @@ from sklearn_puffer import (
     PufferfishWarning,
     UnseenValuesWarning,
 )
-from sklearn_puffer._microaggregator.strata import KnownColumn, Strata
+from sklearn_puffer._microaggregator.release import KnownColumn, Strata
 from sklearn_puffer._tables import Values
 
 KEY = b"blake2b:" + bytes(range(32))

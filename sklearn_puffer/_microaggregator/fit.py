@@ -30,7 +30,6 @@ from sklearn_puffer._microaggregator.certificate import (
     utilities,
 )
 from sklearn_puffer._microaggregator.coordinates import Coordinates
-from sklearn_puffer._microaggregator.drawn import BinCounts, fitted_row_loss, learnt_bins
 from sklearn_puffer._microaggregator.program import (
     ChannelProblem,
     SecretCounts,
@@ -39,8 +38,12 @@ from sklearn_puffer._microaggregator.program import (
     whole_rows,
 )
 from sklearn_puffer._microaggregator.prototypes import (
+    ColumnSampler,
     MeanChanges,
     Prototypes,
+    column_sampler,
+    fitted_row_loss,
+    learnt_bins,
     mean_changes,
     with_scores,
 )
@@ -52,7 +55,6 @@ from sklearn_puffer._microaggregator.reading import (
     read_table,
 )
 from sklearn_puffer._microaggregator.release import TypicalRows
-from sklearn_puffer._microaggregator.strata import ChannelIndex
 from sklearn_puffer._noise import IntegerRows
 from sklearn_puffer._release import LearntMechanism
 from sklearn_puffer._rows import FitRows, check_units, order_told
@@ -229,8 +231,8 @@ class Candidate:
     prototypes : Prototypes
     codes : ndarray of int
         The prototype of each row that is counted.
-    drawn : BinCounts or None
-        The counts of its columns, where these are drawn.
+    drawn : ColumnSampler or None
+        How columns are drawn, where they are.
     parts : list of StratumChannel
     sample_codes : ndarray of int
         The prototype of each sampled row.
@@ -243,7 +245,7 @@ class Candidate:
 
     prototypes: Prototypes
     codes: IntArray
-    drawn: BinCounts | None
+    drawn: ColumnSampler | None
     parts: list[StratumChannel]
     sample_codes: IntArray
     error: float | None
@@ -338,8 +340,8 @@ def solved(
         parts[k] = replace(parts[k], problem=problem, channel=channel)
     drawn = None
     if settings.values == "drawn":
-        drawn = BinCounts(learnt_bins(read.sample, settings.min_size), len(prototypes))
-        drawn.add(batch.columns, codes, batch.weights)
+        bins, n = learnt_bins(read.sample, settings.min_size), len(prototypes)
+        drawn = column_sampler(bins, n, batch.columns, codes, batch.weights)
     return Candidate(prototypes, codes, drawn, parts, sample_codes, share, changes)
 
 
@@ -434,13 +436,12 @@ class LearntRows:
     def typical(self) -> TypicalRows:
         """The mechanism."""
         best, strata = self.best, self.read.strata
-        drawn = None if best.drawn is None else best.drawn.drawn()
         if strata is None:
             channel = best.parts[0].channel
             assert channel is not None
-            return TypicalRows(best.prototypes, channel, drawn)
+            return TypicalRows(best.prototypes, channel, best.drawn)
         channel, rows = best.released_by()
-        return TypicalRows(best.prototypes, channel, drawn, ChannelIndex(strata, rows))
+        return TypicalRows(best.prototypes, channel, best.drawn, strata, rows)
 
     def attributes(self) -> dict[str, Any]:
         """Return the fitted attributes: prototypes, counts, channel and labels."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from sklearn_puffer._microaggregator.coordinates import (
     sample_rows,
 )
 from sklearn_puffer._microaggregator.prototypes import Prototypes
-from sklearn_puffer._microaggregator.strata import KnownColumn, Strata, known_bins
+from sklearn_puffer._microaggregator.release import MOST_STRATA, KnownColumn, Strata
 from sklearn_puffer._numerics import combinations_of
 from sklearn_puffer._rows import (
     CountedTable,
@@ -160,7 +161,7 @@ class TableRead:
     def passed(self) -> list[Name]:
         """The columns that come out unchanged: known ones without bins, and passed ones."""
         known = [] if self.strata is None else self.strata.columns
-        return [*(c.name for c in known if not c.is_binned), *self.roles.remainder]
+        return [*(c.name for c in known if c.edges is None), *self.roles.remainder]
 
     @property
     def is_lazy(self) -> bool:
@@ -213,6 +214,26 @@ class Roles:
     known: dict[Name, int | None]
     joined: list[Name]
     remainder: list[Name]
+
+
+def known_bins(known: Any, names: Sequence[Name]) -> dict[Name, int | None]:
+    """Return the number of bins of each known column, None for values as they are.
+
+    >>> known_bins({"age": 10, "town": None}, ["town", "age"])
+    {'age': 10, 'town': None}
+    """
+    if known is None:
+        return {}
+    columns = resolve(list(known) if isinstance(known, Mapping) else known, names, "known")
+    bins = list(known.values()) if isinstance(known, Mapping) else [None] * len(columns)
+    for name, number in zip(columns, bins, strict=True):
+        is_whole = isinstance(number, Integral) and not isinstance(number, bool)
+        if number is not None and not (is_whole and 2 <= int(number) <= MOST_STRATA):
+            raise ValueError(
+                f"known[{name!r}] must be from 2 to {MOST_STRATA} bins, or None for the values as "
+                f"they are, got {quoted(number)}."
+            )
+    return dict(zip(columns, bins, strict=True))
 
 
 def roles_of(settings: Settings, given: FitRows) -> Roles:

@@ -1,25 +1,41 @@
 """The mechanism: a row is assigned a prototype, and the typical row of a drawn one is released.
 
 And how the mechanism is written to JSON, and read.
+
+*Strata* are the combinations of the values of known columns, which are released as they are, or as
+the medians of bins. Every stratum has a channel of its own between the same prototypes; the
+channels of all strata are stacked. A stratum that is too small, or that `fit` has not seen, has the
+constant channel of the whole table, which tells nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from sklearn_puffer._base import Array, IntArray, task
-from sklearn_puffer._codes import Column, row_blocks
+from sklearn_puffer._codes import Column, learn_column, row_blocks
 from sklearn_puffer._documents import Fields, digest, read_as
 from sklearn_puffer._microaggregator.certificate import TERMS, PrototypeCertificate
-from sklearn_puffer._microaggregator.coordinates import Coordinates, LevelAxis, NumberAxis, Scores
-from sklearn_puffer._microaggregator.drawn import ColumnSampler
-from sklearn_puffer._microaggregator.prototypes import Prototypes
-from sklearn_puffer._microaggregator.strata import ChannelIndex, KnownColumn, Strata
+from sklearn_puffer._microaggregator.coordinates import (
+    Axis,
+    Coordinates,
+    LevelAxis,
+    NumberAxis,
+    Scores,
+    booleans_as_codes,
+)
+from sklearn_puffer._microaggregator.prototypes import (
+    ColumnSampler,
+    Prototypes,
+    finished_columns,
+)
 from sklearn_puffer._noise import CheckedEntropy, IntegerRows
+from sklearn_puffer._numerics import combinations_of
 from sklearn_puffer._release import (
     Draw,
     Mechanism,
@@ -32,20 +48,198 @@ from sklearn_puffer._release import (
 )
 from sklearn_puffer._rows import column_of
 from sklearn_puffer._tables import (
+    AnyTable,
     Finished,
     Kind,
     Name,
     Table,
     Values,
+    alike,
+    check_finite,
     row_digests,
     row_hashes,
+    values_frame,
 )
-from sklearn_puffer._words import plain, quoted
+from sklearn_puffer._words import listed, plain, quoted
 
-_UNTESTED = (
-    'on_drift="raise" is for columns that noise releases, and rows become typical rows, whatever '
-    'their distribution; compare shares of prototypes by assign(X), and pass on_drift="ignore".'
-)
+MOST_STRATA = 1_000
+
+
+@dataclass(frozen=True, eq=False)
+class KnownColumn:
+    """The distinct values, or bins, of a known column.
+
+    Attributes
+    ----------
+    axis : NumberAxis or LevelAxis
+        How the column is read; its levels are the values of categories.
+    numbers : Values or None
+        Of numbers or dates: the distinct values, or the medians of bins, ascending. A missing
+        number is a further value, after them.
+    edges : ndarray or None
+        Upper ends of all bins but the last.
+    """
+
+    axis: Axis
+    numbers: Values | None = None
+    edges: Array | None = None
+
+    @classmethod
+    def learnt(
+        cls, name: Name, values: Values, n_bins: int | None, weights: Array | None
+    ) -> KnownColumn:
+        """Return the distinct values, or bins, of a column of the fitted rows.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If bins are asked for a column without numbers, or a number is infinite.
+        """
+        if values.kind not in ("float", "integer"):
+            if n_bins is not None:
+                raise TypeError(
+                    f"known[{name!r}] asks for bins, and column {name!r} is {values.kind}; pass "
+                    "None there for its values as they are."
+                )
+            coded = booleans_as_codes(values) if values.kind == "boolean" else values
+            levels = (*(coded.levels or ()), None)
+            seen = np.unique(coded.filled(-1) % len(levels))
+            return cls(LevelAxis(name, values.kind, 1.0, tuple(levels[k] for k in seen), ()))
+        has_missing = values.missing is not None
+        axis = NumberAxis(name, values.kind, 0.0, 1.0, 1.0, has_missing, values.unit)
+        data = values.present
+        if values.kind == "float":
+            check_finite(data, name)
+        numbers, edges = np.unique(data), None
+        if n_bins is not None and len(data):
+            bins = learn_column(name, values, n_bins=n_bins, missing="propagate", weights=weights)
+            numbers, edges = bins.atoms, bins.edges
+        numbers = numbers.astype(values.data.dtype)
+        return cls(axis, Values(values.kind, numbers, unit=values.unit), edges)
+
+    @property
+    def name(self) -> Name:
+        """The name of the column."""
+        return self.axis.name
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @cached_property
+    def labels(self) -> list[Any]:
+        """The values, None for a missing one."""
+        if isinstance(self.axis, LevelAxis):
+            return list(self.axis.levels)
+        assert self.numbers is not None
+        return [*values_frame({self.name: self.numbers})[self.name].tolist(), None]
+
+    def read(self, table: AnyTable) -> Values:
+        """Return the column of a table, of the kind that `fit` saw."""
+        return self.axis.fitted(self.axis.read(table))
+
+    def codes(self, values: Values) -> IntArray:
+        """Return the index of each row's value, -1 if `fit` has not seen it."""
+        if isinstance(self.axis, LevelAxis):
+            return self.axis.indicators(values, slice(0, len(values)))
+        assert self.numbers is not None
+        numbers = self.numbers.data
+        if self.edges is not None:
+            codes = np.searchsorted(self.edges, values.data)
+        elif len(numbers):
+            codes = np.searchsorted(numbers, values.data)
+            same = np.take(numbers, codes, mode="clip") == values.data
+            codes = np.where(same, codes, -1)
+        else:
+            codes = np.full(len(values), -1)
+        return codes if values.missing is None else np.where(values.missing, len(numbers), codes)
+
+    def as_column(self) -> Column:
+        """Return the column, as it is released."""
+        if self.numbers is not None:
+            return column_of(self.name, self.numbers)
+        levels = tuple(level for level in self.labels if level is not None)
+        codes = np.arange(len(levels))
+        return column_of(self.name, Values(self.axis.kind, codes, levels=levels))
+
+    def finished(self, table: Table) -> Finished:
+        """Return the column as it is released, to be built: its values, or the medians of bins.
+
+        Equal values are written alike: their differences, such as the sign of a zero, are in no
+        count.
+        """
+        if self.edges is None:
+            return Finished(alike(table.original(self.name)), passed=True)
+        assert self.numbers is not None
+        values = self.read(table)
+        bins = np.minimum(self.codes(values), len(self.numbers) - 1)
+        return Finished(self.numbers.data[bins], values.missing, unit=self.numbers.unit)
+
+
+@dataclass(frozen=True, eq=False)
+class Strata:
+    """The combinations of known values that `fit` saw.
+
+    Attributes
+    ----------
+    columns : tuple of KnownColumn
+    codes : ndarray of int64 of shape (n_strata, n_columns)
+        The index of the value of each column, ascending.
+    """
+
+    columns: tuple[KnownColumn, ...]
+    codes: IntArray
+
+    @classmethod
+    def learnt(cls, columns: Sequence[KnownColumn], codes: Sequence[IntArray]) -> Strata:
+        """Return the strata that occur among rows with these codes of each column.
+
+        Raises
+        ------
+        ValueError
+            If there are more than `MOST_STRATA`.
+        """
+        kinds = combinations_of(codes, len(codes[0]))
+        if kinds.max() >= MOST_STRATA:
+            most = max(columns, key=len)
+            raise ValueError(
+                f"known={listed([c.name for c in columns])} has more than {MOST_STRATA:,} "
+                "combinations of values, each of which is a stratum; merge values, or read "
+                f"numbers in bins, such as known={{{most.name!r}: 10}}."
+            )
+        firsts = np.unique(kinds, return_index=True)[1]
+        return cls(tuple(columns), np.stack([each[firsts] for each in codes], axis=1))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def names(self) -> list[Name]:
+        """The names of the known columns."""
+        return [column.name for column in self.columns]
+
+    @property
+    def labels(self) -> list[Any]:
+        """The value of each stratum, or the tuple of its values."""
+        rows = [
+            tuple(c.labels[k] for c, k in zip(self.columns, codes, strict=True))
+            for codes in self.codes.tolist()
+        ]
+        return [row[0] for row in rows] if len(self.columns) == 1 else rows
+
+    def of(self, codes: Sequence[IntArray]) -> IntArray:
+        """Return the stratum of each row by codes of its known columns, -1 if it is unseen."""
+        both = [np.concatenate(each) for each in zip(self.codes.T, codes, strict=True)]
+        seen, rows = np.split(combinations_of(both, len(both[0])), [len(self)])
+        strata = np.full(max(seen.max(), rows.max(initial=0)) + 1, -1)
+        strata[seen] = np.arange(len(self))
+        return np.asarray(strata[rows])
+
+    def read(self, table: AnyTable) -> IntArray:
+        """Return the stratum of each row of a table, -1 if it is unseen."""
+        return self.of([column.codes(column.read(table)) for column in self.columns])
+
+
+# ------------------------------------------------------------------------------- the mechanism
 
 
 class Unseen(Moved):
@@ -74,14 +268,18 @@ class TypicalRows(Mechanism):
         strata stacked.
     drawn : ColumnSampler or None
         How the columns of a released row are drawn, where not its typical row is released.
-    known : Known or None
-        How known columns are read and released, and whose row of the channel is which.
+    strata : Strata or None
+        How known columns are read and released.
+    rows : ndarray of int64 of shape (n_strata + 1, n_prototypes), or None
+        The row of the stacked channels of each stratum and prototype; the last for rows of an
+        unseen stratum.
     """
 
     prototypes: Prototypes
     channel: IntegerRows
     drawn: ColumnSampler | None = None
-    known: ChannelIndex | None = None
+    strata: Strata | None = None
+    rows: IntArray | None = None
 
     kind: ClassVar[str | None] = "microaggregation"
     certificate: ClassVar[type[PrototypeCertificate]] = PrototypeCertificate
@@ -90,25 +288,33 @@ class TypicalRows(Mechanism):
         "each run draws anew, and two releases of a row may tell more than one: for the same "
         "typical rows every time"
     )
-    untested: ClassVar[str] = _UNTESTED
+    untested: ClassVar[str] = (
+        'on_drift="raise" is for columns that noise releases, and rows become typical rows, '
+        "whatever their distribution; compare shares of prototypes by assign(X), and pass "
+        'on_drift="ignore".'
+    )
+
+    @property
+    def _known(self) -> tuple[KnownColumn, ...]:
+        return () if self.strata is None else self.strata.columns
 
     @property
     def released_columns(self) -> list[Column]:
         """The public columns in the order of the fitted table, then known ones in bins."""
         columns = {**self.prototypes.rows}
-        for each in [] if self.known is None else self.known.binned:
-            assert each.numbers is not None
-            columns[each.name] = each.numbers
-        return [column_of(name, values) for name, values in columns.items()]
+        for column in self._known:
+            if column.edges is not None and column.numbers is not None:
+                columns[column.name] = column.numbers
+        return [column_of(*each) for each in columns.items()]
 
     @property
     def known_columns(self) -> list[Column]:
         """The known columns that are released as they are."""
-        return [] if self.known is None else [column.as_column() for column in self.known.as_are]
+        return [column.as_column() for column in self._known if column.edges is None]
 
     def cells(self, strata: IntArray, codes: IntArray) -> IntArray:
         """Return which row of the channel each row has, by its stratum and prototype."""
-        return codes if self.known is None else np.asarray(self.known.rows[strata, codes])
+        return codes if self.rows is None else np.asarray(self.rows[strata, codes])
 
     def released(self, table: Table, rules: TableRules, draw: Draw) -> Released:
         """Return a table of typical rows, in the caller's own type, and the unseen values.
@@ -122,11 +328,11 @@ class TypicalRows(Mechanism):
         with task("rows assigned"):
             codes = self.prototypes.assign(rows)
         finished, unseen = {}, rows.unseen()
-        if self.known is not None:
-            strata = self.known.strata.read(table)
-            codes = self.cells(strata, codes)
-            finished = {c.name: c.finished(table) for c in self.known.strata.columns}
-            unseen |= self.known.unseen(strata)
+        if self.strata is not None:
+            strata = self.strata.read(table)
+            codes, strange = self.cells(strata, codes), int(np.count_nonzero(strata < 0))
+            finished = {column.name: column.finished(table) for column in self._known}
+            unseen |= {self.strata.names[0]: strange} if strange else {}
         finished |= self._finished(table, codes, draw)
         passed = {
             name: Finished(table.original(name), passed=True)
@@ -142,27 +348,30 @@ class TypicalRows(Mechanism):
     def digests(self, table: Table) -> IntArray:
         """Return the digest of each row's public and known values."""
         rows = row_digests(self.prototypes.coordinates.read(table).columns)
-        return rows if self.known is None else row_hashes(rows, self.known.strata.read(table))
+        return rows if self.strata is None else row_hashes(rows, self.strata.read(table))
 
     def _finished(self, table: Table, codes: IntArray, draw: Draw) -> dict[Name, Finished]:
-        bits_of = _bits_of(draw, codes)
-        sampler = self.channel.sampler()
+        # bits are fresh, or by key, id and row of the channel
+        keyed, each, sampler = draw.keyed, codes.astype(np.int64), self.channel.sampler()
+        fresh = CheckedEntropy(draw.entropy(0)) if keyed is None else None
         released = np.empty(len(codes), dtype=np.int64)
         bins: dict[Name, IntArray] = {}
         for block in row_blocks(len(codes)):
-            words = bits_of(block)
+            words: Any = fresh
+            if keyed is not None:
+                words = keyed.columns(block, [each[block]], [each[block]])[0]
             released[block] = sampler.draw(codes[block], words.words(len(codes[block])))
             if self.drawn is not None:
                 for name, column in self.drawn.draw(released[block], words).items():
                     bins.setdefault(name, np.empty(len(codes), dtype=np.int64))[block] = column
         if self.drawn is not None:
-            return self.drawn.finished(table, bins)
-        return self.prototypes.finished(table, released)
+            return finished_columns(table, self.drawn.values, bins)
+        rows = self.prototypes.rows
+        return finished_columns(table, rows, dict.fromkeys(rows, released))
 
     def terms(self, release: Any) -> Terms:
         """Return the terms of the release for a report."""
-        known = () if self.known is None else self.known.strata.columns
-        return replace(TERMS, known=[column.name for column in known])
+        return replace(TERMS, known=[column.name for column in self._known])
 
     def fingerprint(self, certificate: Any, *about: Any) -> str:
         """Return the digest of all that decides what is drawn, and of ``about``."""
@@ -171,9 +380,15 @@ class TypicalRows(Mechanism):
             for name, values in self.prototypes.rows.items()
         ]
         channel = (self.channel.starts, self.channel.targets, self.channel.shares)
-        drawn = None if self.drawn is None else _hashed(self.drawn)
-        more = [] if self.known is None else list(self.known.hashed())
-        parts = (self.prototypes.coordinates, typical, self.prototypes.sizes, channel, drawn, *more)
+        drawn = self.drawn and [
+            (name, each.kind, each.data, each.missing, each.levels, self.drawn.counts[name])
+            for name, each in self.drawn.values.items()
+        ]
+        parts: Any = (self.prototypes.coordinates, typical, self.prototypes.sizes, channel, drawn)
+        if self.strata is not None:
+            numbers = [None if c.numbers is None else c.numbers.data for c in self._known]
+            known = [(c.axis, own, c.edges) for c, own in zip(self._known, numbers, strict=True)]
+            parts = (*parts, *known, (self.strata.codes, self.rows))
         return digest("sklearn_puffer.microaggregation/1", parts, *about)
 
     def to_record(self) -> dict[str, Any]:
@@ -188,8 +403,8 @@ class TypicalRows(Mechanism):
         }
         if self.drawn is not None:
             record["drawn"] = written_drawn(self.drawn)
-        if self.known is not None:
-            record["known"] = written_known(self.known)
+        if self.strata is not None and self.rows is not None:
+            record["known"] = {**written_strata(self.strata), "rows": self.rows.tolist()}
         return record
 
     @classmethod
@@ -198,31 +413,15 @@ class TypicalRows(Mechanism):
         for column in columns:
             read_column(column)
         prototypes = read(record.read("prototypes", dict), record.named("prototypes"))
-        channel, known, drawn = record.inner("numerators"), None, None
+        channel, strata, drawn = record.inner("numerators"), None, None
         record.check(channel is not None, "numerators")
         assert channel is not None
-        rows = IntegerRows(*(channel.whole(name) for name in ("starts", "targets", "shares")))
+        numbers = (channel.whole(name) for name in ("starts", "targets", "shares"))
         if record.has("known"):
-            known = read_known(record.read("known", dict), record.named("known"))
+            strata = read_strata(record.read("known", dict), record.named("known"))
         if record.has("drawn"):
             drawn = read_drawn(record.read("drawn", list), record.named("drawn"))
-        return cls(prototypes, rows, drawn, known)
-
-
-def _hashed(drawn: ColumnSampler) -> Any:
-    return [
-        (name, values.kind, values.data, values.missing, values.levels, drawn.counts[name])
-        for name, values in drawn.values.items()
-    ]
-
-
-def _bits_of(draw: Draw, codes: Array) -> Callable[[slice], Any]:
-    """Return the source of bits of some rows: fresh, or by key, id and row of the channel."""
-    if draw.keyed is None:
-        entropy = CheckedEntropy(draw.entropy(0))
-        return lambda rows: entropy
-    keyed, each = draw.keyed, codes.astype(np.int64)
-    return lambda rows: keyed.columns(rows, [each[rows]], [each[rows]])[0]
+        return cls(prototypes, IntegerRows(*numbers), drawn, *(strata or (None, None)))
 
 
 # ---------------------------------------------------------------------------------------- as JSON
@@ -324,35 +523,28 @@ class _KnownRecord:
     rows: tuple[tuple[int, ...], ...]
 
 
-def written_known(known: ChannelIndex) -> dict[str, Any]:
-    """Return known columns, strata and their rows of the channel as plain values; see `written`."""
-    for axis in (column.axis for column in known.strata.columns):
-        if isinstance(axis, LevelAxis):
-            _check_plain(axis.levels, axis.name)
-    columns = [
-        {
-            "axis": _listed(asdict(column.axis)),
-            "numbers": column.numbers and _written(column.name, column.numbers),
-            "edges": None if column.edges is None else column.edges.tolist(),
-        }
-        for column in known.strata.columns
-    ]
-    return {
-        "columns": columns,
-        "codes": known.strata.codes.tolist(),
-        "rows": known.rows.tolist(),
-    }
+def written_strata(strata: Strata) -> dict[str, Any]:
+    """Return known columns and strata as plain values; see `written`."""
+    columns = []
+    for column in strata.columns:
+        if isinstance(column.axis, LevelAxis):
+            _check_plain(column.axis.levels, column.name)
+        numbers = column.numbers
+        own = None if numbers is None else _written(column.name, numbers)  # may be of no row
+        edges = None if column.edges is None else column.edges.tolist()
+        columns.append({"axis": _listed(asdict(column.axis)), "numbers": own, "edges": edges})
+    return {"columns": columns, "codes": strata.codes.tolist()}
 
 
-def read_known(record: Any, field: str = "known") -> ChannelIndex:
-    """Return what `written_known` has written; see `read`."""
+def read_strata(record: Any, field: str) -> tuple[Strata, IntArray]:
+    """Return what `written_strata` has written, and the rows of the channel; see `read`."""
     parts, columns = read_as(_KnownRecord, record, field), []
     for part in parts.columns:
         numbers = part.numbers and _read(part.numbers, f"{field}.numbers")
         edges = None if part.edges is None else np.array(part.edges, dtype=np.float64)
         columns.append(KnownColumn(part.axis, numbers, edges))
     codes, rows = (np.array(each, dtype=np.int64) for each in (parts.codes, parts.rows))
-    return ChannelIndex(Strata(tuple(columns), codes), rows)
+    return Strata(tuple(columns), codes), rows
 
 
 def _check_plain(levels: Sequence[Any], name: Name) -> None:
@@ -399,5 +591,5 @@ def _read(record: _ColumnRecord, field: str) -> Values:
     bare = [stand_in if value is None else read_as(number, value, field) for value in record.data]
     data: Array = np.array(bare, dtype=np.dtype(record.dtype))
     missing = gone if gone.any() else None
-    values = Values(record.kind, data, missing, record.levels, record.declared, record.ordered)
-    return replace(values, unit=record.unit)
+    about = record.levels, record.declared, record.ordered
+    return Values(record.kind, data, missing, *about, unit=record.unit)
