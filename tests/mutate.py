@@ -90,7 +90,7 @@ TESTS = {
     "_noise.sampler": "sampling samplers single_draws keyed known_values",
     "_noise.shapes": "samplers sampling noise new_family",
     "_noise.table_sampler": "samplers sampling single_draws keyed",
-    "_noise.integer_rows": "integer_rows prototype_losses microaggregation_readers",
+    "_noise.mixing": "integer_rows prototype_losses microaggregation_readers category_kernel",
     "_tables.alike": "same_values times",
     "_tables.frame": "frames missing_and_unknown same_values",
     "_tables.values": "column_values frames missing_and_unknown same_values",

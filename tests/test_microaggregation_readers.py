@@ -20,7 +20,7 @@ from sklearn_puffer import PufferfishRelease, PufferfishWarning
 from sklearn_puffer._microaggregator import fit, prototypes
 from sklearn_puffer._microaggregator.program import SecretCounts
 from sklearn_puffer._noise import system_entropy
-from sklearn_puffer._noise.integer_rows import RowSampler
+from sklearn_puffer._noise.mixing import RowSampler
 
 KEY = b"blake2b:" + bytes(range(24))
 LAW = pulled(np.random.default_rng(0), (4, 3, 5))

@@ -15,15 +15,15 @@ from scipy.optimize import linear_sum_assignment, linprog
 from scipy.special import log_ndtr
 
 from sklearn_puffer import bounds
-from sklearn_puffer._strategies.component_couplings import (
+from sklearn_puffer._strategies.shift_means import GaussianShift, log_exponential_means, tails
+from sklearn_puffer._strategies.transport import (
+    Network,
     bottleneck_coupling,
     cheapest_coupling,
     shortest_coupling,
     squared_distances,
     stretches,
 )
-from sklearn_puffer._strategies.shift_means import GaussianShift, log_exponential_means, tails
-from sklearn_puffer._strategies.transport import Network
 from sklearn_puffer.bounds import Impossible, Relaxed
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish

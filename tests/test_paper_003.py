@@ -15,7 +15,7 @@ import pytest
 from scipy.special import lambertw, log_ndtr, ndtri
 
 from sklearn_puffer import bounds
-from sklearn_puffer._strategies.component_couplings import shortest_coupling
+from sklearn_puffer._strategies.transport import shortest_coupling
 from sklearn_puffer.closed_forms import lambert_tau
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish

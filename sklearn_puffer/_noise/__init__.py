@@ -9,15 +9,7 @@ from sklearn_puffer._noise.entropy import (
     seeded_entropy,
     system_entropy,
 )
-from sklearn_puffer._noise.family import ProductNoise
-from sklearn_puffer._noise.grid import (
-    FINEST,
-    MAX_STEPS,
-    coarse_enough,
-    grid_step,
-    to_indices,
-)
-from sklearn_puffer._noise.integer_rows import WHOLE, IntegerRows
+from sklearn_puffer._noise.family import MixedNoise, Noise, ProductNoise, without_mixings
 from sklearn_puffer._noise.keyed import (
     ByRow,
     KeyedBits,
@@ -30,14 +22,18 @@ from sklearn_puffer._noise.keyed import (
     read_key,
     shipped_key,
 )
-from sklearn_puffer._noise.mixed import MixedNoise, Noise, without_mixings
-from sklearn_puffer._noise.mixing import Mixing, Unchanged, kept_numerator
+from sklearn_puffer._noise.mixing import WHOLE, IntegerRows, Mixing, Unchanged, kept_numerator
 from sklearn_puffer._noise.sampler import (
+    FINEST,
+    MAX_STEPS,
     SPARE,
     NoiseSource,
     Sampler,
+    coarse_enough,
+    grid_step,
     release,
     sampler,
     sampler_loss,
+    to_indices,
 )
 from sklearn_puffer._noise.shapes import Steep

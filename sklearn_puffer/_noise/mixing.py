@@ -1,4 +1,6 @@
-r"""Kernels of unordered columns.
+r"""Kernels of unordered columns, and channels: exact draws from rows that sum to 2^62.
+
+A row of a channel is the distribution of the released cell given the true one.
 
 In an unordered column the value stays, or is drawn anew from fixed shares:
 
@@ -15,13 +17,205 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sklearn_puffer._base import Array, FloatArray, IntArray
 from sklearn_puffer._noise import portable
-from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy, NotCopied, RowEntropy
-from sklearn_puffer._noise.integer_rows import SPARE_BITS, WHOLE
+from sklearn_puffer._noise.entropy import (
+    CheckedEntropy,
+    Entropy,
+    NotCopied,
+    RowEntropy,
+    Words,
+    system_entropy,
+)
+from sklearn_puffer._noise.sampler import blocks
+
+WHOLE = 1 << 62
+"""What the shares of a row sum to."""
+
+SPARE_BITS = np.uint64(2)  # of a word, above the 62 that are compared
+_HALF_BITS = 31
+_LOW_HALF = (1 << _HALF_BITS) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class IntegerRows:
+    r"""A channel: cell x is released as y with probability W(y|x), a share of 2^62.
+
+    Parameters
+    ----------
+    starts : ndarray of int64 of shape (n + 1,)
+        Row x holds the entries ``starts[x]:starts[x + 1]``, at least one.
+    targets : ndarray of int64 of shape (n_entries,)
+        The cells released, ascending within a row.
+    shares : ndarray of int64 of shape (n_entries,)
+        :math:`2^{62} W(y|x)`: positive, and each row sums to exactly 2^62.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the arrays are not whole numbers, or no such rows.
+
+    Notes
+    -----
+    The arrays are read-only copies. A pickle holds them alone, and they are checked when it is
+    loaded.
+
+    Examples
+    --------
+    >>> IntegerRows([0, 2, 3], [0, 1, 1], [WHOLE // 4, 3 * WHOLE // 4, WHOLE]).n_cells
+    2
+    """
+
+    starts: IntArray
+    targets: IntArray
+    shares: IntArray
+
+    def __post_init__(self) -> None:
+        for name in ("starts", "targets", "shares"):
+            object.__setattr__(self, name, _whole_numbers(getattr(self, name), name))
+        _check_starts(self.starts, self.targets, self.shares)
+        _check_targets(self.starts, self.targets)
+        _check_shares(self.starts, self.shares)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return IntegerRows, (self.starts, self.targets, self.shares)
+
+    @property
+    def n_cells(self) -> int:
+        """The number n of cells: each has a row."""
+        return self.starts.size - 1
+
+    def sampler(self, entropy: Entropy | None = None) -> RowSampler:
+        """Return what draws a target for each of some cells, by default with the system's bits."""
+        return RowSampler(self, entropy or system_entropy())
+
+
+class RowSampler(NotCopied):
+    r"""Draws of released cells, exactly: :math:`P(y|x) = \text{share} / 2^{62}`.
+
+    Notes
+    -----
+    *Formal guarantees.* Let :math:`c_1 < ... < c_r = 2^{62}` be the cumulative sums of a row. The
+    entry drawn is the first one with :math:`u < c_i`, for 62 fair bits u of a word of their own, so
+    that :math:`c_i - c_{i-1}` of the :math:`2^{62}` values of u lead to it: no rounding, and no row
+    without a draw. Each draw takes one word and as many steps as the longest row of the channel
+    needs, whatever the cells are and whatever is drawn. Nothing of the bits is kept.
+
+    Examples
+    --------
+    >>> rows = IntegerRows([0, 2, 3], [0, 1, 1], [WHOLE // 4, 3 * WHOLE // 4, WHOLE])
+    >>> rows.sampler().draw(np.array([1, 1, 1])).tolist()
+    [1, 1, 1]
+    """
+
+    def __init__(self, rows: IntegerRows, entropy: Entropy) -> None:
+        self._rows = rows
+        self._ends = _cumulative(rows)
+        self._steps = int(np.diff(rows.starts).max() - 1).bit_length()
+        self._entropy: Entropy = CheckedEntropy(entropy)
+
+    def draw(self, cells: NDArray[np.integer[Any]], words: Words | None = None) -> IntArray:
+        """Return a released cell for each of ``cells``, whole numbers of shape (m,).
+
+        With ``words``, of shape (m,), each is drawn from its own, and no other bits are.
+        """
+        if cells.size and not 0 <= int(cells.min()) <= int(cells.max()) < self._rows.n_cells:
+            raise ValueError(
+                f"cells must lie from 0 to {self._rows.n_cells - 1}, got {int(cells.min())} to "
+                f"{int(cells.max())}; look them up in the channel's cells first."
+            )
+        drawn = np.empty(cells.size, dtype=np.int64)
+        for block in blocks(cells.size):
+            here = cells[block]
+            bits = self._entropy.words(here.size) if words is None else words[block]
+            drawn[block] = self._rows.targets[self._entries(here, bits)]
+        return drawn
+
+    def _entries(self, cells: NDArray[np.integer[Any]], words: Words) -> IntArray:
+        """Return which entry is drawn for each cell: a bisection of its row."""
+        bits = words >> SPARE_BITS
+        first: IntArray = self._rows.starts[cells]
+        last = self._rows.starts[cells + 1] - 1
+        for _ in range(self._steps):  # ceil(log2 r) for the longest row; for others more do nothing
+            middle = (first + last) >> 1
+            beyond = bits >= self._ends[middle]
+            # where first = last, the bits are below the end of the entry: both stay
+            first = np.where(beyond, middle + 1, first)
+            last = np.where(beyond, last, middle)
+        return first
+
+
+def _cumulative(rows: IntegerRows) -> NDArray[np.uint64]:
+    """Return the cumulative sums within each row.
+
+    Over all rows they wrap around at 2^64, and so does what the rows before sum to: the difference
+    is right modulo 2^64, and at most 2^62.
+    """
+    ends = np.cumsum(rows.shares.astype(np.uint64), dtype=np.uint64)
+    before = np.arange(rows.n_cells, dtype=np.uint64) * np.uint64(WHOLE)
+    ends -= np.repeat(before, np.diff(rows.starts))
+    return ends
+
+
+def _whole_numbers(values: Any, name: str) -> IntArray:
+    """Return a read-only copy as int64."""
+    array: Array = np.asarray(values)
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise TypeError(
+            f"{name} must be a line of whole numbers, got {array.ndim} axes of {array.dtype}; "
+            "round a channel of floats first."
+        )
+    whole = array.astype(np.int64)
+    whole.setflags(write=False)
+    return whole
+
+
+def _check_starts(starts: IntArray, targets: IntArray, shares: IntArray) -> None:
+    if starts.size < 2 or starts[0] != 0 or (np.diff(starts) < 1).any():
+        raise ValueError(
+            "starts must begin with 0 and ascend, so that each row has an entry; give a cell that "
+            "stays the entry of itself."
+        )
+    if not starts[-1] == targets.size == shares.size:
+        raise ValueError(
+            f"starts must end with the number of entries, got {starts[-1]} for {targets.size} "
+            f"targets and {shares.size} shares; give each entry both."
+        )
+
+
+def _check_targets(starts: IntArray, targets: IntArray) -> None:
+    n_cells = starts.size - 1
+    if not 0 <= targets.min() <= targets.max() < n_cells:
+        raise ValueError(
+            f"targets must lie from 0 to {n_cells - 1}, got {targets.min()} to {targets.max()}; "
+            "cells are released as cells."
+        )
+    falls = np.flatnonzero(np.diff(targets) <= 0) + 1  # entries that must begin a row
+    if not np.isin(falls, starts, assume_unique=True).all():
+        raise ValueError("targets must ascend within each row; sort them, and add up equal ones.")
+
+
+def _check_shares(starts: IntArray, shares: IntArray) -> None:
+    if not 1 <= shares.min() <= shares.max() <= WHOLE:
+        raise ValueError(
+            f"shares must lie from 1 to 2**62, got {shares.min()} to {shares.max()}; leave out "
+            "entries of 0."
+        )
+    # in halves of 31 bits, whose sums over less than 2^31 entries cannot wrap around
+    low = np.add.reduceat(shares & _LOW_HALF, starts[:-1])
+    high = np.add.reduceat(shares >> _HALF_BITS, starts[:-1]) + (low >> _HALF_BITS)
+    wrong = np.flatnonzero((high != 1 << _HALF_BITS) | (low & _LOW_HALF != 0))
+    if wrong.size:
+        raise ValueError(
+            f"shares must sum to 2**62 in each row, and those of row {wrong[0]} do not; correct "
+            "its largest share."
+        )
+
 
 _LEAST_ODDS = 1e-300  # more than all odds that underflow
 

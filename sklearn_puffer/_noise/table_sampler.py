@@ -14,14 +14,15 @@ import numpy as np
 from sklearn_puffer._base import BoolArray, FloatArray, IntArray
 from sklearn_puffer._noise import portable
 from sklearn_puffer._noise.entropy import CheckedEntropy, Entropy, RowEntropy, Words
-from sklearn_puffer._noise.grid import MAX_STEPS, Grid
 from sklearn_puffer._noise.sampler import (
     CHUNKS,
     LANES,
+    MAX_STEPS,
     REST_CHUNKS,
     REST_MASK,
     SIGN,
     Chunks,
+    Grid,
     Sampler,
     first_of,
 )

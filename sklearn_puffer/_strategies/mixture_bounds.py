@@ -24,12 +24,6 @@ from scipy.special import ndtri_exp
 from sklearn_puffer._base import FloatArray
 from sklearn_puffer._numerics import ULP
 from sklearn_puffer._strategies.bound_types import Bound, Impossible, Tightest, both_ways, least_of
-from sklearn_puffer._strategies.component_couplings import (
-    ComponentCoupling,
-    bottleneck_coupling,
-    shortest_coupling,
-    stretches,
-)
 from sklearn_puffer._strategies.coupling_bounds import (
     Moves,
     average,
@@ -40,7 +34,13 @@ from sklearn_puffer._strategies.coupling_bounds import (
     of_near_moves,
 )
 from sklearn_puffer._strategies.shift_means import GaussianShift, log_exponential_means, tails
-from sklearn_puffer._strategies.transport import ground_cost
+from sklearn_puffer._strategies.transport import (
+    ComponentCoupling,
+    bottleneck_coupling,
+    ground_cost,
+    shortest_coupling,
+    stretches,
+)
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Pufferfish
 from sklearn_puffer.priors import GaussianMixture, PriorPair

@@ -70,14 +70,14 @@ from scipy.special import erfcx, gammaln
 
 from sklearn_puffer._base import FloatArray
 from sklearn_puffer._numerics import UNIT, log_sum, solved
-from sklearn_puffer._strategies.component_couplings import (
+from sklearn_puffer._strategies.coupling_bounds import factor_of_shift
+from sklearn_puffer._strategies.derived_bounds import two_points
+from sklearn_puffer._strategies.shift_means import Majorant, laplace_delta, power_majorant
+from sklearn_puffer._strategies.transport import (
     bottleneck_coupling,
     cheapest_coupling,
     root_of,
 )
-from sklearn_puffer._strategies.coupling_bounds import factor_of_shift
-from sklearn_puffer._strategies.derived_bounds import two_points
-from sklearn_puffer._strategies.shift_means import Majorant, laplace_delta, power_majorant
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
 from sklearn_puffer.priors import GaussianMixture, PriorPair
