@@ -251,22 +251,18 @@ def _of_ibis(X: Any, types: Mapping[str, Any]) -> Any:
             "rows do not pass through Python; pass X.to_polars(), or write it once and take the "
             "files (pl.scan_parquet), or use Ibis on DuckDB."
         )
-    encode = _builtin("encode")
+
+    def to_bytes(text):  # type: ignore[no-untyped-def]  # Ibis reads the signature below
+        ...
+
+    ibis = sys.modules["ibis"]
+    signature = ((ibis.expr.datatypes.string,), ibis.expr.datatypes.binary)
+    encode = ibis.udf.scalar.builtin(to_bytes, name="encode", signature=signature)
     return X.select(
         **{
             k: encode(X[name]) if types[name] == nw.String else X[name]
             for name, k in _numbers(types).items()
         }
-    )
-
-
-def _builtin(name: str) -> Any:
-    def to_bytes(text):  # type: ignore[no-untyped-def]  # Ibis reads the signature below
-        ...
-
-    types = sys.modules["ibis"].expr.datatypes
-    return sys.modules["ibis"].udf.scalar.builtin(
-        to_bytes, name=name, signature=((types.string,), types.binary)
     )
 
 
@@ -327,7 +323,16 @@ ENGINES = [
 
 def scanned(path: str) -> Any:
     """Return the rows of Parquet or CSV files as a polars LazyFrame."""
-    files, glob = _files(path), "://" in path or not os.path.exists(path)
+    files, glob = [path], "://" in path or not os.path.exists(path)  # it may be a pattern
+    if os.path.isdir(path):
+        files = sorted(str(file) for file in Path(path).rglob("*.parquet"))
+        if not files:
+            raise FileNotFoundError(f"X is the folder {path!r}, in which no file ends in .parquet.")
+    elif not path.lower().endswith(_ENDINGS):
+        raise ValueError(
+            f"X is the path {path!r}, which is no folder and does not end in .parquet, .pq or .csv;"
+            " read it, and pass the table."
+        )
     scan = with_extra(lambda: import_module("polars"), path, "polars")
     if files[0].lower().endswith((".parquet", ".pq")):
         return scan.scan_parquet(files, glob=glob)
@@ -335,18 +340,3 @@ def scanned(path: str) -> Any:
     rows = scan.scan_csv(files, glob=glob, infer_schema_length=0)
     check_separator(path, list(rows.collect_schema()), "as in polars.scan_csv(path, separator=...)")
     return typed_csv(scan, rows)
-
-
-def _files(path: str) -> list[str]:
-    """Return the path itself, which may be a pattern, or the Parquet files of a folder."""
-    if os.path.isdir(path):
-        files = sorted(str(file) for file in Path(path).rglob("*.parquet"))
-        if not files:
-            raise FileNotFoundError(f"X is the folder {path!r}, in which no file ends in .parquet.")
-        return files
-    if not path.lower().endswith(_ENDINGS):
-        raise ValueError(
-            f"X is the path {path!r}, which is no folder and does not end in .parquet, .pq or .csv;"
-            " read it, and pass the table."
-        )
-    return [path]

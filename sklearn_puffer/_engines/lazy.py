@@ -12,7 +12,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, task
+from sklearn_puffer._base import Array, task
 from sklearn_puffer._codes import Column
 from sklearn_puffer._engines.engine import (
     DUCKDB,
@@ -222,10 +222,7 @@ class LazyTable:
 
         One query.
         """
-        binned = [
-            column if column is not None and column.edges is not None else None
-            for column in columns
-        ]
+        binned = [None if each is None or each.edges is None else each for each in columns]
         keys = [
             nw.col(str(k)) if column is None else _bins(str(k), column)
             for k, column in enumerate(binned)
@@ -251,13 +248,17 @@ class LazyTable:
 
         A group-by of all rows would hold all groups in memory before they are refused.
         """
+
+        def groups(rows: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
+            return collected(self._all_groups(rows, keys).head(MOST_CELLS + 1))
+
         # engines that read only the first rows
         if fine and (frame.implementation.is_polars() or frame.implementation.is_duckdb()):
             enough = 2 * MOST_CELLS + 2
-            first = collected(self._grouped(frame.head(enough), keys))
+            first = groups(frame.head(enough))
             if len(first) > MOST_CELLS or int(first[_COUNT].sum()) < enough:
                 return first
-        return collected(self._grouped(frame, keys))
+        return groups(frame)
 
     def _plain(self, names: Sequence[Name]) -> nw.LazyFrame[Any]:
         """Return columns by position, with NaN as missing, and categories as strings."""
@@ -300,9 +301,6 @@ class LazyTable:
         order = np.argsort(numbers)
         return numbers[order], counts[order]
 
-    def _grouped(self, frame: nw.LazyFrame[Any], keys: Sequence[nw.Expr]) -> nw.LazyFrame[Any]:
-        return self._all_groups(frame, keys).head(MOST_CELLS + 1)
-
     def _all_groups(self, frame: nw.LazyFrame[Any], keys: Sequence[nw.Expr]) -> nw.LazyFrame[Any]:
         numbers = [str(k) for k in range(len(keys))]
         return frame.select(*keys).group_by(*numbers).agg(nw.len().alias(_COUNT))
@@ -310,9 +308,8 @@ class LazyTable:
     def _read(self, column: nw.Series[Any], name: Name) -> Values:
         levels = self.levels.get(str(name))
         values = fetched_values(column, name, levels if isinstance(levels, tuple) else None)
-        if (
-            values.kind == "float" and self.types[str(name)].is_integer()
-        ):  # of Dask, which has missing values
+        # of Dask, which has missing values
+        if values.kind == "float" and self.types[str(name)].is_integer():
             return replace(values, kind="integer", data=values.filled(0).astype(np.int64))
         return values
 
@@ -364,18 +361,15 @@ def _bin_among(value: nw.Expr, edges: Sequence[float], first: int, dtype: Any) -
 def _of_bins(bins: nw.Series[Any], column: Column) -> Values:
     """Return a value in the bin of each row."""
     gone = bins.is_null().to_numpy()
+    assert column.edges is not None
+    last = column.edges[-1:]
+    beyond = last + 1 if column.whole else np.nextafter(last, np.inf)
+    # a number in each bin, and for floats both infinities
+    stand_ins = np.concatenate([column.edges, beyond if len(last) else np.zeros(1)])
+    stand_ins = stand_ins if column.whole else np.append(stand_ins, [np.inf, -np.inf])
     # Dask makes floats of whole numbers with missing ones
-    data = _stand_ins(column)[bins.fill_null(0).cast(nw.Int64).to_numpy()]
+    data = stand_ins[bins.fill_null(0).cast(nw.Int64).to_numpy()]
     missing = gone if gone.any() else None
     if column.whole:
         return Values("integer", data.astype(np.int64), missing)
     return Values("float", np.where(gone, np.nan, data), missing)
-
-
-def _stand_ins(column: Column) -> FloatArray:
-    """Return a number in each bin of a column, and for floats both infinities."""
-    assert column.edges is not None
-    last = column.edges[-1:]
-    beyond = last + 1 if column.whole else np.nextafter(last, np.inf)
-    numbers = np.concatenate([column.edges, beyond if len(last) else np.zeros(1)])
-    return numbers if column.whole else np.append(numbers, [np.inf, -np.inf])

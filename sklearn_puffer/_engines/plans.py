@@ -192,15 +192,12 @@ def _on_duckdb(X: Any, names: Sequence[str], release: Release) -> Any:
     part = partial(_duckdb_part, schema=schema, result=result, release=release)
     sent = selected(X, [(texts[name], str(k)) for k, name in enumerate(names)])
     made = sent.map(part, schema={str(k): sent.types[0] for k in range(len(result))})
-    return made.select(
-        *(_back(duckdb, str(k), types[name]).alias(name) for k, name in enumerate(result.names))
-    )
-
-
-def _back(duckdb: Any, number: str, kind: Any) -> Any:
-    """Convert a column of text to its type."""
-    column = duckdb.ColumnExpression(number)
-    return duckdb.FunctionExpression("unhex", column) if kind.id == "blob" else column.cast(kind)
+    back = []
+    for k, name in enumerate(result.names):
+        column, kind = duckdb.ColumnExpression(str(k)), types[name]
+        unhexed = duckdb.FunctionExpression("unhex", column)
+        back.append((unhexed if kind.id == "blob" else column.cast(kind)).alias(name))
+    return made.select(*back)
 
 
 def _duckdb_part(frame: pd.DataFrame, schema: Any, result: Any, release: Release) -> pd.DataFrame:
@@ -282,12 +279,6 @@ def _on_ibis(X: Any, names: Sequence[str], release: Release) -> Any:
     columns = X.select(*names)
     schema = columns.schema().to_pyarrow()
     result = release(schema.empty_table()).schema
-    rows = _function(columns.schema(), schema, result, release)(*(columns[name] for name in names))
-    return columns.select(released=rows).unpack("released")
-
-
-def _function(columns_schema: Any, schema: Any, result: Any, release: Release) -> Any:
-    """Return an Ibis function from columns to a struct of the released columns."""
     pyarrow, ibis = import_module("pyarrow"), import_module("ibis")
     kinds = import_module("ibis.expr.datatypes").DataType
 
@@ -300,14 +291,16 @@ def _function(columns_schema: Any, schema: Any, result: Any, release: Release) -
     kind = Parameter.POSITIONAL_OR_KEYWORD
     parameters = [Parameter(f"column_{k}", kind) for k in range(len(schema))]
     released.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    return ibis.udf.scalar.pyarrow(
+    # a function from columns to a struct of the released ones
+    function = ibis.udf.scalar.pyarrow(
         released,
         name=f"puffer_release_{next(_numbers)}",
-        signature=(tuple(columns_schema.types), kinds.from_pyarrow(pyarrow.struct(list(result)))),
+        signature=(tuple(columns.schema().types), kinds.from_pyarrow(pyarrow.struct(list(result)))),
         # rows with missing values are passed, and calls with constant arguments are not folded
         null_handling="special",
         side_effects=True,
     )
+    return columns.select(released=function(*(columns[n] for n in names))).unpack("released")
 
 
 _PLANS: dict[str, Plan] = {

@@ -6,7 +6,7 @@ object, 16 bytes or text; a date as an object, its midnight or text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import pairwise
@@ -77,14 +77,10 @@ def read_ids(table: Table, name: Name, text: Text = None) -> Values:
     if values is not None and levels:
         column = values.labels()
     objects = [text(x) if text and isinstance(x, str) else x for x in _objects(column)]
-    kinds = {type(x).__name__ for x in pd.Series(objects, dtype=object).dropna()}
+    given = pd.Series(objects, dtype=object)
+    kinds, gone = {type(x).__name__ for x in given.dropna()}, given.isna().to_numpy()
     if fault is not None and kinds == {"str"}:
         raise fault
-    return _canonical(objects, kinds, name)
-
-
-def _canonical(objects: Sequence[Any], kinds: set[str], name: Name) -> Values:
-    gone = pd.Series(objects, dtype=object).isna().to_numpy()
     ids = [None if absent else canonical_id(x) for x, absent in zip(objects, gone, strict=True)]
     if "str" in kinds or ids.count(None) > gone.sum():
         raise _no_ids(name, ", ".join(sorted(kinds)))
@@ -115,18 +111,14 @@ def check_id_type(X: Any, name: str) -> Text:
     callable or None
         The parser of the text that the engine makes of them.
     """
-    dtype = lazy_table(X).types[name]
+    dtype, engine = lazy_table(X).types[name], engine_of(X)
     written = [read for kind, read in WRITTEN.items() if dtype == kind]
-    if not (written or dtype in LABEL_TYPES or dtype.is_integer() or _holds_uuids(X, name)):
-        raise _no_ids(name, dtype)
-    return written[0] if written and engine_of(X) == "duckdb" else None
-
-
-def _holds_uuids(X: Any, name: str) -> bool:
-    engine = engine_of(X)  # narwhals knows no UUIDs
-    ibis_types = X.schema().items() if engine == "ibis" else ()
+    ibis_types = X.schema().items() if engine == "ibis" else ()  # narwhals knows no UUIDs
     kinds = dict(zip(X.columns, X.types, strict=True) if engine == "duckdb" else ibis_types)
-    return str(kinds.get(name)).lower() == "uuid"
+    known = written or dtype in LABEL_TYPES or dtype.is_integer()
+    if not (known or str(kinds.get(name)).lower() == "uuid"):
+        raise _no_ids(name, dtype)
+    return written[0] if written and engine == "duckdb" else None
 
 
 def count_ids(X: Any, name: str) -> IdCounts:

@@ -119,7 +119,12 @@ def stream_of(source: Any) -> TableStream:
     pa = arrow("a stream of batches")
     datasets = sys.modules.get("pyarrow.dataset")  # without this module there are no data sets
     if datasets is not None and isinstance(source, datasets.Dataset):
-        return _checked(TableStream(source.schema, True, partial(_scanned, source)))
+
+        def scanned(names: Sequence[str]) -> Any:
+            ahead = {"batch_readahead": _READ_AHEAD, "fragment_readahead": 1}  # little
+            return source.to_batches(columns=list(names), batch_size=MOST_ROWS, **ahead)
+
+        return _checked(TableStream(source.schema, True, scanned))
     if is_frame(source) or isinstance(source, pa.RecordBatch):
         whole = _as_arrow(source)
         return _checked(TableStream(whole.schema, True, lambda names: [whole]))
@@ -128,17 +133,13 @@ def stream_of(source: Any) -> TableStream:
     if hasattr(source, "__arrow_c_stream__") and not nw.dependencies.is_into_series(source):
         return stream_of(pa.RecordBatchReader.from_stream(source))
     _refuse_others(source)
-    return _checked(_of_pieces(source))
-
-
-def _scanned(dataset: Any, names: Sequence[str]) -> Any:
-    """Return the batches of a data set, with little read ahead."""
-    return dataset.to_batches(
-        columns=list(names),
-        batch_size=MOST_ROWS,
-        batch_readahead=_READ_AHEAD,
-        fragment_readahead=1,
-    )
+    pieces = iter(source)
+    first = next(pieces, None)
+    if first is None:
+        raise ValueError("batches is empty, and a minimum of 1 row is required to release.")
+    again = isinstance(source, list | tuple)  # iterators cannot be read again
+    rest = source if again else chain([first], pieces)
+    return _checked(TableStream(_as_arrow(first).schema, again, lambda names: rest))
 
 
 def _refuse_others(source: Any) -> None:
@@ -158,20 +159,6 @@ def _refuse_others(source: Any) -> None:
             f"batches is a {type(source).__name__}, and must be a pyarrow Dataset, "
             "RecordBatchReader or Table, a DataFrame, or an iterable of batches or tables."
         )
-
-
-def _of_pieces(source: Iterable[Any]) -> TableStream:
-    """Return the stream of an iterable; lists can be read again, iterators cannot."""
-    again = isinstance(source, list | tuple)
-    pieces = iter(source)
-    first = next(pieces, None)
-    if first is None:
-        raise ValueError("batches is empty, and a minimum of 1 row is required to release.")
-    schema = _as_arrow(first).schema
-    if again:
-        return TableStream(schema, True, lambda names: source)
-    rest = chain([first], pieces)
-    return TableStream(schema, False, lambda names: rest)
 
 
 def _as_arrow(piece: Any) -> Any:
