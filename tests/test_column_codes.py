@@ -116,8 +116,7 @@ def test_bins_take_any_number_and_each_edge_belongs_to_the_bin_below():
     assert column.atoms.tolist() == [2.0, 7.0]
     assert read(column, numbers(-9, 4, 4.1, 99)) == ([0, 0, 1, 1], 0)
     assert column.placed(np.array([4.0, 5.0])).tolist() == [2.0, 7.0]
-    assert column.codes_of_ascending(np.array([1.0, 4.0, 5.0])).tolist() == [0, 0, 1]
-    assert column.runs_of_ascending(np.array([1.0, 4.0, 5.0])).tolist() == [2, 1]
+    assert column.codes_of_numbers(np.array([5.0, 1.0, 4.0])).tolist() == [1, 0, 0]
     for bad in (np.nan, np.inf):
         with pytest.raises(ValueError, match="'x' contains"):
             read(column, numbers(1, bad))

@@ -27,6 +27,7 @@ from sklearn_puffer._codes.secrets import (
     Coarse,
     SecretRule,
     bins_of,
+    check_known_bins,
     distances_of,
     edges_of,
     in_intervals,

@@ -208,17 +208,9 @@ class Column:
                 )
         return values
 
-    def codes_of_ascending(self, values: FloatArray) -> Array:
-        """Return the codes of ascending values: of atoms, or of bins."""
-        if self.edges is None:
-            return np.searchsorted(self.atoms, values)
-        return np.repeat(np.arange(len(self.edges) + 1), self.runs_of_ascending(values))
-
-    def runs_of_ascending(self, values: FloatArray) -> Array:
-        """Return how many of the ascending values lie in each bin."""
-        assert self.edges is not None
-        ends = np.searchsorted(values, self.edges, side="right")
-        return np.diff(ends, prepend=0, append=len(values))
+    def codes_of_numbers(self, values: FloatArray) -> Array:
+        """Return the codes of numbers: of atoms, or of bins."""
+        return np.searchsorted(self.atoms if self.edges is None else self.edges, values)
 
     def value_of(self, code: int) -> Any:
         """Return the value of a code."""

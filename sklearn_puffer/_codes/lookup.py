@@ -11,7 +11,6 @@ from sklearn_puffer._base import LARGEST_INTEGER, Array, FloatArray
 
 _MOST_BINS = 1 << 16
 _MOST_CROWDED = 4
-_FEW = 8  # if more than 1 / _FEW of the values have an edge in their cell, all are compared
 _FARTHEST = 1e300  # beyond, differences of atoms may overflow
 
 
@@ -61,22 +60,18 @@ class Lookup:
             np.copyto(values, block)  # strided columns are read once
         if self.factor is None:
             codes[:] = np.searchsorted(self.atoms, values)
-        else:
-            self._guess(values, self.factor, codes, scratch)
+        else:  # the first atom of each value's bin; any for values outside all bins
+            with np.errstate(invalid="ignore", over="ignore"):
+                np.subtract(values, self.low, out=scratch)
+                scratch *= self.factor
+                np.copyto(codes, scratch, casting="unsafe")
+            if self.firsts is not None:
+                np.take(self.firsts, codes, out=codes, mode="clip")
         for _ in range(self.crowd):
             np.take(self.atoms, codes, out=scratch, mode="clip")
             codes += scratch < values
         np.take(self.atoms, codes, out=scratch, mode="clip")
         return bool((scratch == values).all())  # wrong guesses and NaN are found here
-
-    def _guess(self, values: FloatArray, factor: float, codes: Array, scratch: FloatArray) -> None:
-        """Write the first atom of each value's bin; values outside all bins get any code."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            np.subtract(values, self.low, out=scratch)
-            scratch *= factor
-            np.copyto(codes, scratch, casting="unsafe")
-        if self.firsts is not None:
-            np.take(self.firsts, codes, out=codes, mode="clip")
 
 
 class Edges:
@@ -101,10 +96,8 @@ class Edges:
         self.quick = 0.0 < self.factor < np.inf
         if self.quick:
             of_edges = self._cells(edges, np.empty(len(edges), dtype=np.intp))
-            held = np.bincount(of_edges, minlength=self.n_cells)
-            firsts = np.searchsorted(of_edges, np.arange(self.n_cells))
-            self.firsts = np.where(held > 0, ~firsts, firsts)
-            self.crowd = int(held.max())
+            self.firsts = np.searchsorted(of_edges, np.arange(self.n_cells))
+            self.crowd = int(np.bincount(of_edges).max())
             self.quick = self.crowd <= _MOST_CROWDED
 
     def of_own(self) -> Edges:
@@ -121,19 +114,8 @@ class Edges:
             return
         self._cells(values, codes)
         np.take(self.firsts, codes, out=codes, mode="clip")
-        beside = (codes < 0).nonzero()[0]  # an edge lies in the same cell
-        if len(beside) > len(values) // _FEW:
-            codes ^= codes >> 63  # undoes the complement
-            self._pass(values, codes)
-        elif len(beside):
-            edge_codes = ~codes.take(beside)
-            self._pass(values.take(beside), edge_codes)
-            codes[beside] = edge_codes
-
-    def _pass(self, values: FloatArray, codes: Array) -> None:
-        """Increase codes by the edges of their cell that lie below the values."""
         scratch = self._scratch[: len(values)]
-        for _ in range(self.crowd):
+        for _ in range(self.crowd):  # the edges of the same cell that lie below
             np.take(self.ends, codes, out=scratch, mode="clip")
             codes += scratch < values
 

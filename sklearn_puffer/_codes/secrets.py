@@ -216,13 +216,18 @@ class Coarse:
         return replace(values, data=data.astype(values.data.dtype))
 
 
-def _bins_of(name: Name, values: Values, n_bins: Any) -> tuple[Cuts, Cuts]:
+def check_known_bins(name: Name, n_bins: Any, other: str = "") -> None:
+    """Refuse what is no number of bins of a known column; ``other`` is taken as well."""
     is_whole = isinstance(n_bins, Integral) and not isinstance(n_bins, bool)
     if not (is_whole and 2 <= int(n_bins) <= _MOST_BINS):
         raise ValueError(
-            f"known[{name!r}] must be from 2 to {_MOST_BINS} bins, a mapping of values, or None "
-            f"for the values as they are, got {quoted(n_bins)}."
+            f"known[{name!r}] must be from 2 to {_MOST_BINS} bins{other}, or None for the values "
+            f"as they are, got {quoted(n_bins)}."
         )
+
+
+def _bins_of(name: Name, values: Values, n_bins: Any) -> tuple[Cuts, Cuts]:
+    check_known_bins(name, n_bins, ", a mapping of values")
     check_numbers(name, values, "known")
     atoms, counts = distinct(values, values.counts)
     bins = quantile_bins(atoms, counts, int(n_bins), whole=values.kind == "integer")
@@ -294,7 +299,14 @@ class SecretRule:
         TypeError, ValueError
             If a value is missing, or a column that is read in bins holds no numbers.
         """
-        return combined([self._one(name, columns[name]) for name in self.names])
+        found = []
+        for name in self.names:
+            values = columns[name]
+            if name in self.edges:
+                values = in_intervals(name, values, self.edges[name])
+            values = merged_values(values, self.merged.get(name, {}))
+            found.append((read_secret(name, values, self.missing), len(values)))
+        return combined(found)
 
     def check_several(self, codes: Array) -> None:
         """Refuse rows of one secret: nobody could exchange them."""
@@ -304,12 +316,6 @@ class SecretRule:
                 "give rows of two or more, or take PufferfishMicroaggregator, which releases "
                 "single rows."
             )
-
-    def _one(self, name: Name, values: Values) -> tuple[Secret, int]:
-        if name in self.edges:
-            values = in_intervals(name, values, self.edges[name])
-        values = merged_values(values, self.merged.get(name, {}))
-        return read_secret(name, values, self.missing), len(values)
 
     def _columns(self, table: Table, beside: Mapping[Name, Values] | None) -> dict[Name, Values]:
         """Return the sensitive columns of a table, or those in ``beside``."""

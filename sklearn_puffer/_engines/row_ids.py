@@ -84,8 +84,8 @@ def read_ids(table: Table, name: Name, text: Text = None) -> Values:
     ids = [None if absent else canonical_id(x) for x, absent in zip(objects, gone, strict=True)]
     if "str" in kinds or ids.count(None) > gone.sum():
         raise _no_ids(name, ", ".join(sorted(kinds)))
-    codes, levels = pd.factorize(np.array(ids, dtype=object))
-    return Values("category", codes, gone if gone.any() else None, tuple(levels))
+    codes, found = pd.factorize(np.array(ids, dtype=object))
+    return Values("category", codes, gone if gone.any() else None, tuple(found))
 
 
 def _no_ids(name: Name, kind: Any) -> TypeError:

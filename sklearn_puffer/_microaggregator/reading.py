@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from sklearn_puffer._base import Array, IntArray
 from sklearn_puffer._codes import (
     Pair,
     Secret,
+    check_known_bins,
     check_no_identifier,
     combined,
     public_columns,
@@ -35,7 +35,7 @@ from sklearn_puffer._microaggregator.coordinates import (
     sample_rows,
 )
 from sklearn_puffer._microaggregator.prototypes import Prototypes
-from sklearn_puffer._microaggregator.release import MOST_STRATA, KnownColumn, Strata
+from sklearn_puffer._microaggregator.release import KnownColumn, Strata
 from sklearn_puffer._numerics import combinations_of
 from sklearn_puffer._rows import (
     CountedTable,
@@ -227,12 +227,8 @@ def known_bins(known: Any, names: Sequence[Name]) -> dict[Name, int | None]:
     columns = resolve(list(known) if isinstance(known, Mapping) else known, names, "known")
     bins = list(known.values()) if isinstance(known, Mapping) else [None] * len(columns)
     for name, number in zip(columns, bins, strict=True):
-        is_whole = isinstance(number, Integral) and not isinstance(number, bool)
-        if number is not None and not (is_whole and 2 <= int(number) <= MOST_STRATA):
-            raise ValueError(
-                f"known[{name!r}] must be from 2 to {MOST_STRATA} bins, or None for the values as "
-                f"they are, got {quoted(number)}."
-            )
+        if number is not None:
+            check_known_bins(name, number)
     return dict(zip(columns, bins, strict=True))
 
 

@@ -90,7 +90,7 @@ def _group_starts(values: FloatArray, shares: FloatArray, column: Column, n_grou
     """Return where groups of about equal shares begin; a representative is a group of its own."""
     bins, own = np.zeros(len(values), dtype=np.intp), np.zeros(len(values), dtype=bool)
     if column.edges is not None:
-        bins = column.codes_of_ascending(values)
+        bins = column.codes_of_numbers(values)
         own = column.atoms[bins] == values
     groups = ((np.cumsum(shares) - 0.5 * shares) * n_groups).astype(np.intp)
     new = own[1:] | own[:-1] | (np.diff(bins) > 0) | (np.diff(groups) > 0)
@@ -147,9 +147,7 @@ def _changes(release: ColumnRelease, distribution: RawDistribution) -> tuple[flo
     if noise is not None and len(distribution.values) > _DISTINCT:
         distribution = distribution.grouped(column, _DISTINCT)
     raw, shares = distribution.values, distribution.shares
-    atoms = raw
-    if column.edges is not None:
-        atoms = np.repeat(column.atoms, column.runs_of_ascending(raw))
+    atoms = raw if column.edges is None else column.placed(raw)
     if noise is None:
         return summary(np.abs(atoms - raw), shares)
     atoms = to_indices(atoms, step) * np.float64(step)
