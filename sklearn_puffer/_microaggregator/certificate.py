@@ -163,10 +163,18 @@ class PrototypeCertificate(Certificate):
     def _promises(self) -> list[str]:
         if not self.holds:
             return [super().promise()]
-        shift = self._shift()
+        shift, level = self._shift(), self.facts.level
         if self.facts.strata is not None:
             shift += f" given the known {listed(list(self.facts.strata.known), 5)}"
-        return [_new_row(self.facts, shift), _fitted_row(shift)]
+        error = "" if level is None else f", within sampling error ({level:.0%}),"
+        return [
+            "A row that was not fitted: whoever knows the distribution, how typical rows are "
+            "drawn, the fitted table with its secrets and everything about all other people, and "
+            f"sees the released row, can {shift}, if secrets are as frequent among similar rows as "
+            f"counted{error} and typical rows as frequent as in fit.",
+            "A fitted row: whoever holds the list of fitted rows, with or without secrets, but not "
+            f"who owns what, and sees one released row, can {shift}.",
+        ]
 
     def _kept(self) -> str:
         verdict, level = "holds" if self.holds else "DOES NOT HOLD", self.facts.level
@@ -208,17 +216,31 @@ class PrototypeCertificate(Certificate):
         ]
 
     def _told_below(self) -> list[str]:
-        facts = self.facts
-        return [
+        facts, strata = self.facts, self.facts.strata
+        labels = f", with {listed(list(facts.joined))} or without," if facts.joined else ""
+        told = [
             f"{facts.n_prototypes} typical rows, each of at least {facts.smallest} fitted rows; a "
             f"column changes by {facts.grouping + facts.moving:.3g} standard deviations on "
             f"average, {facts.moving:.3g} of it by the channel.",
-            f"As counted, odds shift by at most {times(facts.counted)}.{_joint(facts)}",
-            f"Whole file: who holds the list of all fitted people{_with_labels(facts)} and reads "
-            f"the rows of all of them moved odds up to {times(facts.table)} in simulated "
-            "releases, which proves nothing.",
-            *([] if facts.strata is None else [_about_strata(facts.strata)]),
+            f"As counted, odds shift by at most {times(facts.counted)}.",
+            f"Whole file: who holds the list of all fitted people{labels} and reads the rows of "
+            f"all of them moved odds up to {times(facts.table)} in simulated releases, which "
+            "proves nothing.",
         ]
+        if facts.joint is not None:
+            told[1] += (
+                " If typical rows occur more or less often among new people than in fit, as "
+                f"chance has it, they may shift {times(facts.joint)}."
+            )
+        if strata is not None:
+            told.append(
+                f"Known values part the people into {strata.n_strata} strata, and what they tell "
+                f"by themselves is not protected: {strata.one_secret:.1%} of the people are in "
+                f"strata of one secret, {strata.alone:.1%} alone in theirs, {strata.below_ten:.1%} "
+                f"in strata below 10; {strata.constant:.1%} are released as hardly more than a "
+                "constant."
+            )
+        return told
 
     def _sections(self) -> list[Section]:
         return [
@@ -230,48 +252,6 @@ class PrototypeCertificate(Certificate):
         ]
 
 
-def _new_row(facts: PrototypeFacts, shift: str) -> str:
-    error = "" if facts.level is None else f", within sampling error ({facts.level:.0%}),"
-    return (
-        "A row that was not fitted: whoever knows the distribution, how typical rows are drawn, "
-        "the fitted table with its secrets and everything about all other people, and sees the "
-        f"released row, can {shift}, if secrets are as frequent among similar rows as "
-        f"counted{error} and typical rows as frequent as in fit."
-    )
-
-
-def _fitted_row(shift: str) -> str:
-    return (
-        "A fitted row: whoever holds the list of fitted rows, with or without secrets, but not who "
-        f"owns what, and sees one released row, can {shift}."
-    )
-
-
-def _about_strata(strata: StrataFacts) -> str:
-    """Return what known values tell by themselves."""
-    return (
-        f"Known values part the people into {strata.n_strata} strata, and what they tell by "
-        f"themselves is not protected: {strata.one_secret:.1%} of the people are in strata of one "
-        f"secret, {strata.alone:.1%} alone in theirs, {strata.below_ten:.1%} in strata below 10; "
-        f"{strata.constant:.1%} are released as hardly more than a constant."
-    )
-
-
-def _with_labels(facts: PrototypeFacts) -> str:
-    """Return words on simulated readers who join labels."""
-    return f", with {listed(list(facts.joined))} or without," if facts.joined else ""
-
-
-def _joint(facts: PrototypeFacts) -> str:
-    """Return the guarantee if prototypes are not as frequent as in fit."""
-    if facts.joint is None:
-        return ""
-    return (
-        " If typical rows occur more or less often among new people than in fit, as chance has "
-        f"it, they may shift {times(facts.joint)}."
-    )
-
-
 def not_covered(facts: PrototypeFacts) -> list[str]:
     """Return what the guarantee does not cover, a line each."""
     labels = "further facts about this person, and labels that are joined later"
@@ -279,7 +259,7 @@ def not_covered(facts: PrototypeFacts) -> list[str]:
         labels += f", but for {listed(list(facts.joined))}"
     if facts.labels:
         labels += ", y among them"
-    return [
+    told = [
         "Not covered: readers who know the rows of all other fitted people and the channel or the "
         "counts (keep counts_, channel_ and saved files where the table is).",
         "Not covered: readers who hold the list of the people in a released file and read all its "
@@ -290,10 +270,25 @@ def not_covered(facts: PrototypeFacts) -> list[str]:
         f"Not covered: the typical rows themselves, each of at least {facts.smallest} rows: "
         "medians of the numbers that half of these have, and most frequent categories, be they "
         "of one person; the number of prototypes was chosen by their total change.",
-        *([] if facts.level is not None else [_AS_COUNTED]),
-        *([] if facts.drawn is None else [_about_drawn(facts)]),
-        *([_BY_LABELS] if facts.labels else []),
     ]
+    if facts.level is None:
+        told.append(
+            "Shares of secrets are taken as counted: sampling error may move the odds of new rows "
+            "further."
+        )
+    if facts.drawn is not None and facts.drawn_row is not None:
+        row = f"{facts.drawn_row:.3g}" if isfinite(facts.drawn_row) else "more than can be bounded"
+        told.append(
+            "Columns are drawn from bins of fitted rows: for a reader who does not know these, one "
+            f"column of a fitted row may lose {facts.drawn:.3g} besides, and all together {row}; "
+            "the fitted row's guarantee is for readers who hold the list."
+        )
+    if facts.labels:
+        told.append(
+            "y had a part in the choice of typical rows, so rows are taken to be independent given "
+            "their public columns and y, and y to be as frequent in new rows as in fit."
+        )
+    return told
 
 
 TERMS = Terms(
@@ -320,30 +315,6 @@ TERMS = Terms(
     again="each person's rows once, or alike each time by row_id= and a key",
 )
 """The terms of every release of typical rows, for a report."""
-
-_AS_COUNTED = (
-    "Shares of secrets are taken as counted: sampling error may move the odds of new rows further."
-)
-
-
-_BY_LABELS = (
-    "y had a part in the choice of typical rows, so rows are taken to be independent given their "
-    "public columns and y, and y to be as frequent in new rows as in fit."
-)
-
-
-def _about_drawn(facts: PrototypeFacts) -> str:
-    assert facts.drawn is not None
-    assert facts.drawn_row is not None
-    row = "more than can be bounded"
-    if isfinite(facts.drawn_row):
-        row = f"{facts.drawn_row:.3g}"
-    return (
-        "Columns are drawn from bins of fitted rows: for a reader who does not know these, one "
-        f"column of a fitted row may lose {facts.drawn:.3g} besides, and all together {row}; the "
-        "fitted row's guarantee is for readers who hold the list."
-    )
-
 
 # ----------------------------------------------------------------------------------- the figures
 

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import Array, BoolArray, FloatArray, IntArray, check_positive
+from sklearn_puffer._base import Array, FloatArray, IntArray, check_positive
 from sklearn_puffer._numerics import sum_by_halves
 from sklearn_puffer._tables import (
     LARGEST_DIGEST,
@@ -191,11 +191,6 @@ class NumberAxis:
         """The number of indicators: present and missing, if any number was missing in `fit`."""
         return 2 if self.lacks else 0
 
-    @property
-    def indicator(self) -> float:
-        """The coordinate of an indicator that is set."""
-        return 0.5
-
     def read(self, table: AnyTable) -> Values:
         """Return the column of a table."""
         return values_of(table, self)
@@ -215,10 +210,9 @@ class NumberAxis:
 
     def numbers(self, values: Values, rows: slice) -> FloatArray:
         """Return the coordinates of some rows, not rounded; 0 where the number is missing."""
-        block, gone = _rows_of(values, rows)
-        block = block.astype(np.float64)
-        if gone is not None:
-            block[gone] = self.centre
+        block = values.data[rows].astype(np.float64)
+        if values.missing is not None:
+            block[values.missing[rows]] = self.centre
         check_finite(block, self.name)
         with np.errstate(over="ignore"):  # infinity is clipped, too
             block -= self.centre
@@ -229,8 +223,9 @@ class NumberAxis:
 
     def indicators(self, values: Values, rows: slice) -> IntArray:
         """Return which indicator is set in some rows: 1 where the number is missing, else 0."""
-        block, gone = _rows_of(values, rows)
-        return (np.zeros(len(block), dtype=bool) if gone is None else gone).astype(np.intp)
+        if values.missing is None:
+            return np.zeros(len(values.data[rows]), dtype=np.intp)
+        return values.missing[rows].astype(np.intp)
 
 
 @dataclass(frozen=True)
@@ -258,11 +253,6 @@ class LevelAxis:
         """The number of indicators."""
         return len(self.levels) + bool(self.rarer)
 
-    @property
-    def indicator(self) -> float:
-        """The coordinate of an indicator that is set."""
-        return 0.5 * self.factor
-
     def read(self, table: AnyTable) -> Values:
         """Return the column of a table."""
         return table.values(self.name)
@@ -283,8 +273,9 @@ class LevelAxis:
 
     def indicators(self, values: Values, rows: slice) -> IntArray:
         """Return which indicator is set in some rows, -1 for none."""
-        block, gone = _rows_of(values, rows)
-        codes = block if gone is None else np.where(gone, -1, block)
+        codes = values.data[rows]
+        if values.missing is not None:
+            codes = np.where(values.missing[rows], -1, codes)
         return np.take(self._indicator_of_each(values), codes + 1)
 
     def _indicator_of_each(self, values: Values) -> IntArray:
@@ -301,10 +292,6 @@ Axis = NumberAxis | LevelAxis
 def booleans_as_codes(values: Values) -> Values:
     """Return booleans as a category with the levels False and True."""
     return replace(values, kind="category", data=values.data.astype(np.intp), levels=(False, True))
-
-
-def _rows_of(values: Values, rows: slice) -> tuple[Array, BoolArray | None]:
-    return values.data[rows], None if values.missing is None else values.missing[rows]
 
 
 def _of_another_kind(name: Name, was: str, values: Values) -> str:
@@ -402,14 +389,11 @@ class Coordinates:
         TypeError, ValueError
             If a number is infinite, or a unit not positive.
         """
-        units = units or {}
-        for name, unit in units.items():
+        of, weights = units or {}, sample.weights
+        for name, unit in of.items():
             check_positive(unit, f"weights[{name!r}]")
-        axes = [
-            _axis(name, values, sample.weights, units.get(name))
-            for name, values in sample.columns.items()
-        ]
-        return cls(tuple(axes))
+        columns = sample.columns.items()
+        return cls(tuple(_axis(name, values, weights, of.get(name)) for name, values in columns))
 
     @cached_property
     def number_axes(self) -> list[NumberAxis]:
@@ -455,7 +439,8 @@ class Coordinates:
 
     def indicator_value(self, axis: Axis) -> float:
         """Return the coordinate of an indicator that is set, a multiple of the step."""
-        return float(self.rounded(np.array([axis.indicator]))[0])
+        factor = axis.factor if isinstance(axis, LevelAxis) else 1.0
+        return float(self.rounded(np.array([0.5 * factor]))[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -527,31 +512,20 @@ class Rows:
 def _axis(name: Name, values: Values, weights: IntArray, unit: float | None) -> Axis:
     """Return the axis of one column."""
     if values.kind in ("float", "integer"):
-        return _number_axis(name, values, weights, unit)
+        there = slice(None) if values.missing is None else ~values.missing
+        data = values.data[there].astype(np.float64)
+        check_finite(data, name)
+        centre, scale = _mean_and_spread(data, weights[there].astype(np.float64))
+        factor, lacks = 1.0 if unit is None else scale / unit, values.missing is not None
+        return NumberAxis(name, values.kind, centre, scale, factor, lacks, values.unit)
     factor = 1.0 if unit is None else 1.0 / unit
     coded = booleans_as_codes(values) if values.kind == "boolean" else values
     levels = (*(coded.levels or ()), None)
     counts = np.bincount(coded.filled(-1) % len(levels), weights, minlength=len(levels))
     seen = np.flatnonzero(counts)
     common = np.sort(seen[np.argsort(-counts[seen], kind="stable")[:MOST_LEVELS]])
-    rarer = np.setdiff1d(seen, common)
-    return LevelAxis(
-        name,
-        values.kind,
-        factor,
-        tuple(levels[k] for k in common),
-        tuple(levels[k] for k in rarer),
-    )
-
-
-def _number_axis(name: Name, values: Values, weights: IntArray, unit: float | None) -> NumberAxis:
-    gone = values.missing
-    there = slice(None) if gone is None else ~gone
-    data = values.data[there].astype(np.float64)
-    check_finite(data, name)
-    centre, scale = _mean_and_spread(data, weights[there].astype(np.float64))
-    factor = 1.0 if unit is None else scale / unit
-    return NumberAxis(name, values.kind, centre, scale, factor, gone is not None, values.unit)
+    own, rarer = (tuple(levels[k] for k in some) for some in (common, np.setdiff1d(seen, common)))
+    return LevelAxis(name, values.kind, factor, own, rarer)
 
 
 def _mean_and_spread(data: FloatArray, weights: FloatArray) -> tuple[float, float]:

@@ -280,29 +280,28 @@ class PufferfishMicroaggregator(TableRelease):
     def _prototype_odds(self) -> Array:
         """Return the largest log odds at each typical row, before and after the channel."""
         channels = self.channel_ if isinstance(self.channel_, dict) else {None: self.channel_}
-        n = len(self.prototypes_)
-        odds = [
-            odds_of(counts, np.stack([np.eye(n), channel.toarray()]), pairs)
-            for k, channel in enumerate(channels.values())
-            for counts, pairs in self._by_column(self.counts_.iloc[k * n : (k + 1) * n])
-        ]
+        n, odds = len(self.prototypes_), []
+        for k, channel in enumerate(channels.values()):
+            stratum = self.counts_.iloc[k * n : (k + 1) * n]
+            flows = np.stack([np.eye(n), channel.toarray()])
+            for name, pairs in self.secret_pairs_.items():
+                counts = stratum if stratum.columns.nlevels == 1 else stratum[name]
+                index = {secret: k for k, secret in enumerate(counts.columns)}
+                places = np.array([(index[s], index[t]) for s, t in pairs])
+                odds.append(odds_of(counts.to_numpy(float), flows, places))
         return np.asarray(np.max(odds, axis=0))
-
-    def _by_column(self, stratum: Any) -> list[tuple[Array, Array]]:
-        """Return the counts of each sensitive column, and its protected pairs as column indices."""
-        tables = []
-        for name, pairs in self.secret_pairs_.items():
-            counts = stratum if stratum.columns.nlevels == 1 else stratum[name]
-            index = {secret: k for k, secret in enumerate(counts.columns)}
-            indices = np.array([(index[s], index[t]) for s, t in pairs])
-            tables.append((counts.to_numpy(float), indices))
-        return tables
 
     def _checked_parameters(self) -> Settings:
         guarantee = Guarantee.of(self.get_params(deep=False))
         n_prototypes = self.n_prototypes
         if not (isinstance(n_prototypes, str) and n_prototypes == "auto"):
             check_count(n_prototypes, "n_prototypes")
+        level, way_out = self.level, "take 0.95, or None for masses as counted"
+        if level is not None and check_positive(level, "level", way_out) >= 1.0:
+            raise ValueError(f"level must lie in (0, 1), got {level!r}; {way_out}.")
+        label_weight = self.label_weight
+        if label_weight != 0:
+            check_positive(label_weight, "label_weight", "take 2.0, or 0 to leave y out")
         return Settings(
             guarantee=guarantee,
             public=self.public,
@@ -310,9 +309,9 @@ class PufferfishMicroaggregator(TableRelease):
             joined=self.joined,
             n_prototypes=None if n_prototypes == "auto" else int(n_prototypes),
             min_size=check_count(self.min_size, "min_size", minimum=2),
-            level=None if self.level is None else _checked_level(self.level),
+            level=None if level is None else float(level),
             values=check_choice(self.values, "values", ["typical", "drawn"]),
-            label_weight=_checked_weight(self.label_weight),
+            label_weight=float(label_weight),
             weights=check_units(self.weights),
             remainder=check_choice(self.remainder, "remainder", ["drop", "passthrough"]),
             seed=check_seed(self.random_state),
@@ -336,17 +335,14 @@ class PufferfishMicroaggregator(TableRelease):
 
     def _released(self, table: Table, X: Any, keying: Keying | None, draw: Draw) -> Released:
         released = super()._released(table, X, keying, draw)
-        if keying is None:
-            self._note_release(table)
+        if keying is None:  # rows are released a second time: warn once
+            before = _before.setdefault(self, ReleasedRows())
+            again, rows = before.warned, self._mechanism().digests(table)
+            count = before.add(rows)
+            if before.warned and not again:
+                told = _AGAIN.format(count, len(rows))
+                warnings.warn(told, PufferfishWarning, stacklevel=4)
         return released
-
-    def _note_release(self, table: Table) -> None:
-        """Warn, once, if rows are released a second time without a key."""
-        before = _before.setdefault(self, ReleasedRows())
-        again, rows = before.warned, self._mechanism().digests(table)
-        count = before.add(rows)
-        if before.warned and not again:
-            warnings.warn(_AGAIN.format(count, len(rows)), PufferfishWarning, stacklevel=5)
 
 
 _AGAIN = (
@@ -390,17 +386,3 @@ class ReleasedRows:
             self._rows, which = np.unique(np.concatenate([self._rows, rows]), return_inverse=True)
             self._counts = np.bincount(which, both).astype(np.int64)
         return n_repeated
-
-
-def _checked_level(level: Any) -> float:
-    if check_positive(level, "level", "take 0.95, or None for masses as counted") >= 1.0:
-        raise ValueError(
-            f"level must lie in (0, 1), got {level!r}; take 0.95, or None for masses as counted."
-        )
-    return float(level)
-
-
-def _checked_weight(weight: Any) -> float:
-    if weight == 0:
-        return 0.0
-    return check_positive(weight, "label_weight", "take 2.0, or 0 to leave y out")

@@ -349,10 +349,11 @@ def _counted_parts(
     read: TableRead, batch: Batch, codes: IntArray, n_prototypes: int
 ) -> list[StratumChannel]:
     """Return the counts of each stratum, without programs yet."""
+    n_strata = 1 if read.strata is None else len(read.strata)
     n_labels, counts = int(read.batch.joined.max()) + 1, []
     cells = (batch.strata * n_labels + batch.joined) * n_prototypes + codes
     for (secret, *_), of_row in zip(read.groups, batch.secrets, strict=True):
-        shape = read.n_strata, n_labels, n_prototypes, len(secret.labels)
+        shape = n_strata, n_labels, n_prototypes, len(secret.labels)
         found = np.bincount(cells * shape[-1] + of_row, batch.weights, math.prod(shape))
         counts.append(found.astype(np.int64).reshape(shape))
 
@@ -362,7 +363,7 @@ def _counted_parts(
         return [SecretCounts(n[:, used], n.sum(axis=1), pairs) for n, (_, used, pairs) in both]
 
     parts = []
-    for k in range(read.n_strata):
+    for k in range(n_strata):
         groups = of_columns(k, slice(None))
         labels = [of_columns(k, slice(n, n + 1)) for n in range(n_labels * bool(read.roles.joined))]
         sizes = groups[0].sizes
@@ -418,11 +419,11 @@ class LearntRows:
 
     def mechanism(self) -> LearntMechanism:
         """Return all that the fitted estimator takes."""
-        read, roles, people = self.read, self.read.roles, self.read.people
+        roles, people = self.read.roles, self.read.people
         return LearntMechanism(
             hidden=roles.hidden,
             public=roles.public,
-            passed=read.passed,
+            passed=[*(c.name for c in self.typical.known_columns), *roles.remainder],
             pairs=people.pairs,
             mechanism=self.typical,
             certificate=self.certificate(),

@@ -264,8 +264,18 @@ def least_change(problem: ChannelProblem) -> IntegerRows:
     ([0.7449, 0.2551, 0.2551, 0.7449], True)
     """
     channel = _solved(problem, _mask(problem))
-    constant = np.broadcast_to(problem.shares, (problem.n, problem.n))
-    return _within(problem, constant if channel is None else channel)
+    if channel is None:  # then the constant one
+        channel = np.broadcast_to(problem.shares, (problem.n, problem.n))
+    # without entries below the solver's tolerance, in rows that sum to 1
+    channel = np.where(channel > 1e-9, channel, 0.0)
+    channel = channel / channel.sum(axis=1, keepdims=True)
+    for share in [0.0, *np.geomspace(1e-9, 1.0, 40)]:
+        rows = whole_rows((1.0 - share) * channel + share * problem.shares)
+        if problem.loss(rows) <= problem.epsilon:
+            return rows
+    raise ValueError(
+        f"epsilon={problem.epsilon!r} is smaller than the rounding error of the channel; raise it."
+    )
 
 
 def _mask(problem: ChannelProblem) -> BoolArray:
@@ -287,9 +297,7 @@ def _solved(problem: ChannelProblem, mask: BoolArray) -> FloatArray | None:
     """Return the channel that the solver finds, None if it fails."""
     program = _Program(problem, mask)
     answer = solved(program.objective, most=program.most, equal=program.equal)
-    if answer is None:
-        return None
-    return program.channel(answer.x)
+    return None if answer is None else program.channel(answer.x)
 
 
 class _Program:
@@ -361,31 +369,23 @@ class _Program:
         """The inequalities: blocks, and the budget of each ordered pair; None without secrets."""
         if not self.blocks:
             return None
+        n, n_arcs = self.n, self.n_arcs
         arcs = sparse.vstack([block.arcs for block in self.blocks])
         own = sparse.block_diag([block.own for block in self.blocks])
-        everybody = sparse.csr_array((arcs.shape[0], self.n))
-        blocks = sparse.hstack([arcs, everybody, own])
-        matrix = sparse.vstack([blocks, *self._budgets()], format="csr")
-        return matrix, np.zeros(matrix.shape[0])
-
-    def _budgets(self) -> list[Any]:
+        rows = [sparse.hstack([arcs, sparse.csr_array((arcs.shape[0], n)), own])]
         growth = min(exp(min(self.problem.epsilon, 700.0)) * (1.0 - _SOLVER_MARGIN), _LARGEST_RATIO)
         firsts = self.first + np.cumsum([0, *(block.n_own for block in self.blocks)])
-        budgets, before = [], 0
+        each, before = np.arange(n), 0
+        data = np.repeat([1.0, -growth, 1.0 - growth], n)
         for boxes, pairs in self.problem.bounded:
             for s, t in np.concatenate([pairs, np.asarray(pairs)[:, ::-1]]):
                 upper, lower = firsts[before + 2 * s], firsts[before + 2 * t + 1]
-                budgets.append(self._difference(upper, lower, growth))
+                columns = np.concatenate([upper + each, lower + each, n_arcs + each])
+                where = np.tile(each, 3), columns  # U(b) - growth L(b)
+                rows.append(sparse.csr_array((data, where), shape=(n, self.n_variables)))
             before += 2 * boxes.n_secrets
-        return budgets
-
-    def _difference(self, upper: int, lower: int, growth: float) -> Any:
-        """Return the rows U(b) - growth L(b), for blocks that begin at ``upper`` and ``lower``."""
-        each = np.arange(self.n)
-        data = np.repeat([1.0, -growth, 1.0 - growth], self.n)
-        columns = np.concatenate([upper + each, lower + each, self.n_arcs + each])
-        where = (np.tile(each, 3), columns)
-        return sparse.csr_array((data, where), shape=(self.n, self.n_variables))
+        matrix = sparse.vstack(rows, format="csr")
+        return matrix, np.zeros(matrix.shape[0])
 
 
 class _Block:
@@ -431,47 +431,24 @@ class _Block:
         each, parts, held = np.arange(n), np.arange(n_loose), self.program.targets[self.loose]
         total, (least, most) = self.low.sum(), self.shares
         level = ((0, -sign), (n, -1.0), (2 * n, 1.0))  # the terms of x other than K
-        return _of_entries(
-            [
-                (each, each, -sign * total),
-                (each, n + each, most - total),
-                (each, 2 * n + each, total - least),
-                (held, 3 * n + parts, self.room[self.program.sources[self.loose]]),
-                (each, 3 * n + n_loose + each, self.room @ ~self.program.mask),
-                *((n + parts, first + held, value) for first, value in level),
-                (n + parts, 3 * n + parts, -1.0),
-                *((n + n_loose + each, first + each, value) for first, value in level),
-                (n + n_loose + each, 3 * n + n_loose + each, -1.0),
-            ],
-            (2 * n + n_loose, self.n_own),
-        )
-
-
-def _of_entries(entries: Sequence[tuple[IntArray, IntArray, Any]], shape: tuple[int, int]) -> Any:
-    """Return a sparse matrix with entries (rows, columns, values), which are broadcast."""
-    equal = [np.broadcast_arrays(*each) for each in entries]
-    rows, columns, values = (np.concatenate(each) for each in zip(*equal, strict=True))
-    return sparse.coo_array((values, (rows, columns)), shape=shape)
+        entries: list[Any] = [
+            (each, each, -sign * total),
+            (each, n + each, most - total),
+            (each, 2 * n + each, total - least),
+            (held, 3 * n + parts, self.room[self.program.sources[self.loose]]),
+            (each, 3 * n + n_loose + each, self.room @ ~self.program.mask),
+            *((n + parts, first + held, value) for first, value in level),
+            (n + parts, 3 * n + parts, -1.0),
+            *((n + n_loose + each, first + each, value) for first, value in level),
+            (n + n_loose + each, 3 * n + n_loose + each, -1.0),
+        ]
+        # rows, columns and values, of the same shape
+        where = zip(*(np.broadcast_arrays(*entry) for entry in entries), strict=True)
+        rows, columns, values = (np.concatenate(part) for part in where)
+        return sparse.coo_array((values, (rows, columns)), shape=(2 * n + n_loose, self.n_own))
 
 
 # ---------------------------------------------------------------------------------- whole numbers
-
-
-def _within(problem: ChannelProblem, channel: FloatArray) -> IntegerRows:
-    """Return a channel in whole numbers, mixed with the constant one until it is in the budget."""
-    for share in [0.0, *np.geomspace(1e-9, 1.0, 40)]:
-        rows = whole_rows((1.0 - share) * _cleaned(channel) + share * problem.shares)
-        if problem.loss(rows) <= problem.epsilon:
-            return rows
-    raise ValueError(
-        f"epsilon={problem.epsilon!r} is smaller than the rounding error of the channel; raise it."
-    )
-
-
-def _cleaned(channel: FloatArray) -> FloatArray:
-    """Return a channel without entries below the solver's tolerance, whose rows sum to 1."""
-    kept = np.where(channel > 1e-9, channel, 0.0)
-    return np.asarray(kept / kept.sum(axis=1, keepdims=True))
 
 
 def whole_rows(channel: FloatArray) -> IntegerRows:

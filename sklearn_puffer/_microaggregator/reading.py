@@ -50,9 +50,7 @@ from sklearn_puffer._tables import (
     LARGEST_DIGEST,
     Faults,
     Name,
-    Table,
     Values,
-    first_values,
     frame_table,
     row_digests,
 )
@@ -148,20 +146,9 @@ class TableRead:
         return self.people.strata
 
     @property
-    def n_strata(self) -> int:
-        """How many there are."""
-        return 1 if self.strata is None else len(self.strata)
-
-    @property
     def total(self) -> int:
         """The number of rows."""
         return self.people.rows.total
-
-    @property
-    def passed(self) -> list[Name]:
-        """The columns that come out unchanged: known ones without bins, and passed ones."""
-        known = [] if self.strata is None else self.strata.columns
-        return [*(c.name for c in known if c.edges is None), *self.roles.remainder]
 
     @property
     def is_lazy(self) -> bool:
@@ -178,17 +165,6 @@ class TableRead:
             used = np.unique(pairs)
             groups.append((secret, used.tolist(), np.searchsorted(used, pairs)))
         return groups
-
-
-def _joined_codes(names: Sequence[Name], rows: CountedTable) -> IntArray:
-    """Return the combination of joined labels of each row."""
-    kinds = combinations_of([rows.values(name).ranks() for name in names], rows.n_rows)
-    if kinds.max() >= MOST_JOINED:
-        raise ValueError(
-            f"joined={listed(names)} has {int(kinds.max()) + 1} combinations of values, and at "
-            f"most {MOST_JOINED} labels are constraints; merge values, or join fewer columns."
-        )
-    return kinds
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,18 +238,18 @@ def read_table(settings: Settings, given: FitRows) -> TableRead:
         Naming every column that is at fault.
     """
     roles, rows = roles_of(settings, given), rows_of(given.table, given.sample_weight)
-    faults, is_named = Faults(), settings.public is not None
-    values = faults.of(lambda name: _public(rows, name, is_named), roles.public)
-    columns = dict(zip(roles.public, values, strict=False))
+
+    def public(name: Name) -> Values:
+        values = rows.public_values(name)
+        check_no_identifier(name, values, rows.weights, named=settings.public is not None)
+        return values
+
+    faults = Faults()
+    columns = dict(zip(roles.public, faults.of(public, roles.public), strict=False))
     people = read_people(settings, given, roles, rows, faults)
     label = None if given.y is None else rows.kept(given.y)
     if label is not None:
-        for secret in people.secrets:
-            check_label(label, secret, rows)
-        for name in dict.fromkeys(chain(*roles.sets)):
-            own = None if given.secrets is None else given.secrets[name]
-            raw = rows.values(name) if own is None else rows.kept(own)
-            check_not_same(label, name, raw)
+        check_label(label, given, roles, people)
     batch = people.batch(roles.joined, columns)
     of_rows = None if people.strata is None else batch.strata
 
@@ -282,6 +258,30 @@ def read_table(settings: Settings, given: FitRows) -> TableRead:
 
     sample = sample_rows(columns, label, rows.weights, strata=of_rows)
     return TableRead(roles, people, sample, batch, count)
+
+
+def check_label(label: Values, given: FitRows, roles: Roles, people: People) -> None:
+    """Refuse a y that is a sensitive column, a function of a secret, or the reverse.
+
+    It chooses typical rows. The refusal depends on secrets, and reaches only the steward, who has
+    them.
+    """
+    rows, y, told = people.rows, label.ranks(), []
+    for secret in people.secrets:
+        own = secret.codes(rows.n_rows)
+        n_both = len(np.unique(np.stack([y, own]), axis=1).T)
+        n_each = len(np.unique(y)), len(np.unique(own))
+        if n_each[0] > 1 and n_both in n_each and max(n_each) <= MOST_LABELS:
+            told.append(secret.name)
+    for name in dict.fromkeys(chain(*roles.sets)):
+        raw = rows.values(name) if given.secrets is None else rows.kept(given.secrets[name])
+        if np.array_equal(row_digests({"y": label}), row_digests({"y": raw})):
+            told.append(name)
+    if told:
+        raise ValueError(
+            f"y and sensitive column {quoted(told[0])} tell each other, and typical rows would be "
+            "chosen by secrets; pass another y, or label_weight=0 to leave it out."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,11 +313,18 @@ class People:
     ) -> Batch:
         """Return the rows to be counted, which ``self`` was read from."""
         rows = self.rows
+        labels = combinations_of([rows.values(name).ranks() for name in joined], rows.n_rows)
+        if labels.max() >= MOST_JOINED:
+            raise ValueError(
+                f"joined={listed(joined)} has {int(labels.max()) + 1} combinations of values, and "
+                f"at most {MOST_JOINED} labels are constraints; merge values, or join fewer "
+                "columns."
+            )
         if strata is None:
             none = np.zeros(rows.n_rows, dtype=np.int64)
             strata = none if self.strata is None else self.strata.of(self.codes)
         secrets = [secret.codes(rows.n_rows) for secret in self.secrets]
-        return Batch(columns or {}, secrets, strata, _joined_codes(joined, rows), rows.weights)
+        return Batch(columns or {}, secrets, strata, labels, rows.weights)
 
 
 def read_people(
@@ -330,19 +337,27 @@ def read_people(
     TypeError, ValueError
         Naming every column that is at fault, those in ``faults`` too.
     """
-    secrets = faults.of(lambda columns: _secret(given, rows, columns), roles.sets)
-    facts = faults.of(lambda name: _known(rows, name, roles.known[name]), list(roles.known))
+
+    def secret_of(columns: Sequence[Name]) -> Secret:
+        """Return a sensitive column, or the combination of several."""
+        secrets = [given.secret(rows, name, "category") for name in columns]
+        return combined([(secret, rows.n_rows) for secret in secrets])
+
+    def known(name: Name) -> tuple[KnownColumn, IntArray]:
+        values = rows.public_values(name)
+        column = KnownColumn.learnt(name, values, roles.known[name], rows.weights)
+        return column, column.codes(column.axis.fitted(values))
+
+    secrets = faults.of(secret_of, roles.sets)
+    columns = faults.of(known, list(roles.known))
     faults.refuse()
-    pairs = secret_pairs_of(_named_pairs(settings.guarantee.pairs), secrets)
-    codes = [column.codes(values) for column, values in facts]
-    strata = Strata.learnt([column for column, _ in facts], codes) if facts else None
+    asked = settings.guarantee.pairs
+    if isinstance(asked, Mapping):  # tuples stand for combinations, whose names are as here
+        named = ((n if isinstance(n, tuple) else (n,), of) for n, of in asked.items())
+        asked = {n[0] if len(n) == 1 else " and ".join(map(str, n)): of for n, of in named}
+    pairs, codes = secret_pairs_of(asked, secrets), [of_rows for _, of_rows in columns]
+    strata = Strata.learnt([column for column, _ in columns], codes) if columns else None
     return People(rows, secrets, pairs, strata, codes)
-
-
-def _known(rows: CountedTable, name: Name, n_bins: int | None) -> tuple[KnownColumn, Values]:
-    values = rows.public_values(name)
-    column = KnownColumn.learnt(name, values, n_bins, rows.weights)
-    return column, column.axis.fitted(values)
 
 
 def sensitive_sets(given: FitRows) -> list[list[Name]]:
@@ -359,53 +374,6 @@ def sensitive_sets(given: FitRows) -> list[list[Name]]:
             f"sensitive names {' and '.join(map(str, doubled[0]))} twice; name each once."
         )
     return sets
-
-
-def _secret(given: FitRows, rows: CountedTable, columns: Sequence[Name]) -> Secret:
-    """Return a sensitive column, or the combination of several."""
-    secrets = [given.secret(rows, name, "category") for name in columns]
-    return combined([(secret, rows.n_rows) for secret in secrets])
-
-
-def _named_pairs(pairs: Any) -> Any:
-    """Return pairs by sensitive column, with the name of a combination for its tuple."""
-    if not isinstance(pairs, Mapping):
-        return pairs
-    return {
-        " and ".join(map(str, name)) if isinstance(name, tuple) else name: of
-        for name, of in pairs.items()
-    }
-
-
-def check_label(label: Values, secret: Secret, rows: CountedTable) -> None:
-    """Refuse a y that is a function of a secret, or the reverse: it chooses typical rows.
-
-    The refusal depends on secrets, and reaches only the steward, who has them.
-    """
-    y, own = label.ranks(), secret.codes(rows.n_rows)
-    n_both = len(np.unique(np.stack([y, own]), axis=1).T)
-    n_each = len(np.unique(y)), len(np.unique(own))
-    if n_each[0] > 1 and n_both in n_each and max(n_each) <= MOST_LABELS:
-        raise ValueError(_told_by_y(secret.name))
-
-
-def check_not_same(label: Values, name: Name, raw: Values) -> None:
-    """Refuse a y that is a sensitive column."""
-    if np.array_equal(row_digests({"y": label}), row_digests({"y": raw})):
-        raise ValueError(_told_by_y(name))
-
-
-def _told_by_y(name: Name) -> str:
-    return (
-        f"y and sensitive column {quoted(name)} tell each other, and typical rows would be chosen "
-        "by secrets; pass another y, or label_weight=0 to leave it out."
-    )
-
-
-def _public(rows: CountedTable, name: Name, named: bool) -> Values:
-    values = rows.kept(first_values(rows.table, name))
-    check_no_identifier(name, values, rows.weights, named=named)
-    return values
 
 
 # ------------------------------------------------------------------------------- lazy tables
@@ -429,7 +397,12 @@ def read_lazily(settings: Settings, given: FitRows) -> TableRead:
     n_rows = table.n_rows
     check_size(n_rows, 2, "row")
     faults = Faults()
-    faults.of(lambda name: _check_public(settings, table, name), roles.public)
+
+    def check_public(name: Name) -> None:
+        if not table.types[str(name)].is_float():  # floats do not look like identifiers
+            check_no_identifier(name, table.values(name), named=settings.public is not None)
+
+    faults.of(check_public, roles.public)
     together = [*dict.fromkeys([*_labels(roles), *roles.known])]
     if not table.count(together):
         raise ValueError(
@@ -457,12 +430,6 @@ def _refuse_rest(settings: Settings, given: FitRows) -> None:
             'values="drawn" counts values in bins, and X is a lazy table; take values="typical", '
             "or fit on rows in memory."
         )
-
-
-def _check_public(settings: Settings, table: LazyTable, name: Name) -> None:
-    """Refuse a column that looks like an identifier; floats do not."""
-    if not table.types[str(name)].is_float():
-        check_no_identifier(name, table.values(name), named=settings.public is not None)
 
 
 class _Task(partial[Any]):
@@ -525,9 +492,18 @@ def _smallest_priorities(
         share = min(_GROWTH * share, 1.0)
 
 
+def _digests(
+    public: Sequence[Name], strata: Strata | None, part: Any
+) -> tuple[IntArray, IntArray | None]:
+    """Return the digest of each row of a part of the table, and its stratum."""
+    table = frame_table(part)
+    of_rows = None if strata is None else strata.read(table)
+    return content_digests({name: table.values(name) for name in public}, None, of_rows), of_rows
+
+
 def _add_digests(public: Sequence[Name], strata: Strata | None, name: str, part: Any) -> Any:
     """Return a part of the table with a column of digests."""
-    return plans.with_numbers(part, {name: _digests(public, *_read(strata, part))})
+    return plans.with_numbers(part, {name: _digests(public, strata, part)[0]})
 
 
 def _add_indices(
@@ -541,23 +517,12 @@ def _add_indices(
 
     Rows that are not sampled have the size of the sample as their index.
     """
-    table, of_rows = _read(strata, part)
-    digests = _digests(public, table, of_rows)
+    digests, of_rows = _digests(public, strata, part)
     indices = np.searchsorted(chosen, digests)
     sampled = np.take(chosen, indices, mode="clip") == digests
     none = np.zeros(len(digests), dtype=np.int64)
     numbers = [np.where(sampled, indices, len(chosen)), none if of_rows is None else of_rows]
     return plans.with_numbers(part, dict(zip(names, numbers, strict=True)))
-
-
-def _read(strata: Strata | None, part: Any) -> tuple[Table, IntArray | None]:
-    """Return a part as a table, and the stratum of each of its rows."""
-    table = frame_table(part)
-    return table, None if strata is None else strata.read(table)
-
-
-def _digests(public: Sequence[Name], table: Table, strata: IntArray | None) -> IntArray:
-    return content_digests({name: table.values(name) for name in public}, None, strata)
 
 
 # ---------------------------------------------------------------------------------- the counts
@@ -600,9 +565,8 @@ def _add_codes(
     strata: Strata | None, several: Sequence[Prototypes], names: Sequence[str], part: Any
 ) -> Any:
     """Return a part of the table with the stratum and the prototypes of each row."""
-    table, of_rows = _read(strata, part)
+    table = frame_table(part)
     rows = several[0].coordinates.read(table)
-    codes: list[Array] = [each.assign(rows) for each in several]
-    none = np.zeros(len(rows), dtype=np.int64)
-    numbers = [none if of_rows is None else of_rows, *codes]
+    of_rows = np.zeros(len(rows), dtype=np.int64) if strata is None else strata.read(table)
+    numbers = of_rows, *(each.assign(rows) for each in several)
     return plans.with_numbers(part, dict(zip(names, numbers, strict=True)))
