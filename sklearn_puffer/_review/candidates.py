@@ -59,55 +59,43 @@ def candidates_of(
     ``columns`` are the released and the known ones, ``gaps`` says whether secrets are missing, and
     ``owned`` whether ids, an index or known columns say whose row is whose.
     """
-    tried = list(_typical(params, task))
-    if owned:
-        tried.append(_swap(params, gaps=gaps))
-    return [*tried, *_noise(params, columns, gaps=gaps)]
-
-
-def _candidate(label: str, promise: str, kind: Any, asked: Mapping[str, Any]) -> Candidate:
-    """Return a candidate with the parameters that its estimator has."""
-    has = inspect.signature(kind).parameters
-    return Candidate(label, promise, kind, {k: v for k, v in asked.items() if k in has})
-
-
-def _typical(params: Mapping[str, Any], task: Name | None) -> Iterator[Candidate]:
-    rows = _candidate("typical rows", TYPICAL, PufferfishMicroaggregator, params)
-    yield rows
-    if task is not None and params.get("label_weight") != 0:
-        yield replace(rows, label=f"{rows.label}, parted for {shown(task)}", label_column=task)
-
-
-def _swap(params: Mapping[str, Any], *, gaps: bool) -> Candidate:
-    asked = {"missing": "category" if gaps else "error", **params}
-    if isinstance(asked.get("sensitive"), list):
-        asked["sensitive"] = flat(asked["sensitive"])  # it protects their combinations
-    return _candidate("swap", EXCHANGED, PufferfishSwap, asked)
-
-
-def _noise(
-    params: Mapping[str, Any], columns: Sequence[ColumnFacts], *, gaps: bool
-) -> Iterator[Candidate]:
-    """Yield noise with bins and without, where cells are few enough."""
-    missing = "category" if gaps or any(each.missing for each in columns) else "error"
+    gappy = any(each.missing for each in columns)
+    swap = {"missing": "category" if gaps else "error", **params}
+    noise = {"missing": "category" if gaps or gappy else "error", "unknown": "nearest"}
     if any(each.missing and each.numeric for each in columns):
-        missing = "propagate"  # numbers have no other place for them
-    asked = {"missing": missing, "unknown": "nearest", **params}
-    if asked.get("known") is not None:
-        asked["public"] = [*asked["public"], *asked["known"]]
-        asked["known"] = tuple(asked["known"])  # which are known together
+        noise["missing"] = "propagate"  # numbers have no other place for them
+    noise |= params
+    if isinstance(swap.get("sensitive"), list):
+        swap["sensitive"] = flat(swap["sensitive"])  # it protects their combinations
+    if noise.get("known") is not None:
+        noise["public"] = [*noise["public"], *noise["known"]]
+        noise["known"] = tuple(noise["known"])  # which are known together
     family = params.get("noise", "laplace")
     name = family if isinstance(family, str) else type(family).__name__
-    noise = _candidate(f"{name.capitalize()} noise", NOISY, PufferfishNoiser, asked)
+    label, free = f"{name.capitalize()} noise", bool(_PRIORS & set(params))
+    few = all(each.distinct <= _FEW for each in columns) and _cells(columns, math.inf) <= MAX_CELLS
+    ways: list[tuple[bool, str, str, Any, Mapping[str, Any]]] = [
+        (True, "typical rows", TYPICAL, PufferfishMicroaggregator, params),
+        (owned, "swap", EXCHANGED, PufferfishSwap, swap),
+    ]
     if "n_bins" in params:
-        yield replace(noise, label=f"{noise.label}, n_bins={quoted(params['n_bins'])}")
-        return
-    free = bool(_PRIORS & set(params))
-    if free or _cells(columns, BINS) <= MAX_CELLS:
-        yield replace(noise.at(n_bins=BINS), label=f"{noise.label}, {BINS} bins")
-    few = all(each.distinct <= _FEW for each in columns)
-    if free or (few and _cells(columns, math.inf) <= MAX_CELLS):
-        yield noise
+        named = f"{label}, n_bins={quoted(params['n_bins'])}"
+        ways.append((True, named, NOISY, PufferfishNoiser, noise))
+    else:  # with bins and without, where cells are few enough
+        binned = free or _cells(columns, BINS) <= MAX_CELLS
+        with_bins = {**noise, "n_bins": BINS}
+        ways.append((binned, f"{label}, {BINS} bins", NOISY, PufferfishNoiser, with_bins))
+        ways.append((free or few, label, NOISY, PufferfishNoiser, noise))
+    tried = []
+    for true, label, promise, kind, asked in ways:
+        has = inspect.signature(kind).parameters
+        if true:
+            own = {key: value for key, value in asked.items() if key in has}
+            tried.append(Candidate(label, promise, kind, own))
+    if task is not None and params.get("label_weight") != 0:
+        parted = f"{tried[0].label}, parted for {shown(task)}"
+        tried.insert(1, replace(tried[0], label=parted, label_column=task))
+    return tried
 
 
 def _cells(columns: Sequence[ColumnFacts], bins: float) -> float:
@@ -115,20 +103,6 @@ def _cells(columns: Sequence[ColumnFacts], bins: float) -> float:
     numbers = [max(min(each.distinct, bins), 1) for each in columns if each.numeric]
     others = [max(each.distinct, 1) for each in columns if not each.numeric]
     return math.prod(map(float, [*numbers, *others]))
-
-
-def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters that are fixed; those that no estimator has are refused."""
-    kinds = (PufferfishMicroaggregator, PufferfishSwap, PufferfishNoiser)
-    has = {name for kind in kinds for name in inspect.signature(kind).parameters}
-    known = sorted(has - _OF_THE_PLAN - _OF_A_CALL - _OF_GROUPS)
-    for name in settings:
-        if name not in known:
-            raise TypeError(
-                f"plan has no setting {quoted(name)}{meant(name, known)}; those that can be fixed "
-                f"are {listed(known, len(known))}."
-            )
-    return dict(settings)
 
 
 def plan(
@@ -217,7 +191,16 @@ def plan(
     ['the rows as they are', 'nothing but constants']
     """
     params: dict[str, Any] = {"epsilon": check_positive(epsilon, "epsilon", _ONE_BUDGET)}
-    params |= checked_settings(settings)
+    kinds = (PufferfishMicroaggregator, PufferfishSwap, PufferfishNoiser)
+    has = {name for kind in kinds for name in inspect.signature(kind).parameters}
+    fixed = sorted(has - _OF_THE_PLAN - _OF_A_CALL - _OF_GROUPS)
+    for name in settings:
+        if name not in fixed:
+            raise TypeError(
+                f"plan has no setting {quoted(name)}{meant(name, fixed)}; those that can be fixed "
+                f"are {listed(fixed, len(fixed))}."
+            )
+    params |= settings
     seed = check_count(random_state, "random_state", minimum=0)
     loud = check_verbose(verbose)
     if max_rows is not None:
@@ -238,7 +221,8 @@ def _planned(given: Given, params: Mapping[str, Any], parts: Parts, seed: int) -
     task = None if given.task is None else task_of(given.task, frame_table(parts.held))
     names = given.roles["public"], given.roles["known"]
     measurer = Measurer.of(parts, names, secrets, task, seed)
-    raw, bare = measurer.raw(), measurer.bare()
+    raw = measurer.measured(Candidate("the rows as they are"), parts.held)
+    bare = measurer.bare()
     gaps = any(fact.missing for fact in given.facts if fact.use == "sensitive")
     owned = bool(given.roles["ids"] or given.roles["known"] or given.labelled)
     read = [fact for fact in given.facts if fact.name in {*names[0], *names[1]}]
@@ -247,8 +231,7 @@ def _planned(given: Given, params: Mapping[str, Any], parts: Parts, seed: int) -
     done = [measurer.tried(each) for each in counted(tried, "settings")]
     rows = ranked(done, bare, max(_ALIKE, 1.0 / math.sqrt(n_rows)))
     notes = [
-        *_of_secrets(given, measurer),
-        *_of_rows(measurer, [row.attack for row in (raw, *done) if row.attack is not None]),
+        *_of_rows(given, measurer, [row.attack for row in (raw, *done)]),
         *_of_people(given, measurer, owned=owned),
     ]
     return Plan(
@@ -279,7 +262,14 @@ def _ways_out(measurer: Measurer, rows: Sequence[Candidate], bare: Candidate) ->
         return
     kept = rows[0].is_useful(bare)
     best = rows[0] if kept else min(fitted, key=lambda row: row.change)
-    for way, names in counted(list(_fewer(measurer)), "ways out"):
+    # columns to give up: the one that tells most, and the half that does
+    alone = measurer.alone() if len(measurer.columns) > 1 else {}
+    most = sorted(alone, key=lambda name: -alone[name])
+    half = most[: len(most) // 2]
+    ways = [(most[:1], f"give up column {quoted(most[0])}, which tells most")] if most else []
+    if len(half) > 1:
+        ways.append((half, f"give up {listed(half, len(half))}, which tell most"))
+    for names, way in counted(ways, "ways out"):
         left = replace(measurer, columns=[each for each in measurer.columns if each not in names])
         public = [each for each in best.params["public"] if each not in names]
         row, constants = left.tried(best.at(public=public)), left.bare()
@@ -288,19 +278,8 @@ def _ways_out(measurer: Measurer, rows: Sequence[Candidate], bare: Candidate) ->
             yield f"{way} ({row.label}: {figures})"
 
 
-def _fewer(measurer: Measurer) -> Iterator[tuple[str, list[Name]]]:
-    """Yield columns to give up, with a phrase: the one that tells most, and the half that does."""
-    alone = measurer.alone() if len(measurer.columns) > 1 else {}
-    most = sorted(alone, key=lambda name: -alone[name])
-    if most:
-        yield f"give up column {quoted(most[0])}, which tells most", most[:1]
-    half = most[: len(most) // 2]
-    if len(half) > 1:
-        yield f"give up {listed(half, len(half))}, which tell most", half
-
-
-def _of_secrets(given: Given, measurer: Measurer) -> Iterator[str]:
-    """Yield notes on the order of the rows, and on secrets."""
+def _of_rows(given: Given, measurer: Measurer, attacks: Sequence[Attacked | None]) -> Iterator[str]:
+    """Yield notes on the order of the rows, on secrets, and where few rows are measured."""
     if given.order.told:
         yield from given.order.sentences()
     for secret in measurer.secrets:
@@ -311,14 +290,11 @@ def _of_secrets(given: Given, measurer: Measurer) -> Iterator[str]:
                 f"values of {quoted(secret.name)} with too few rows to be attacked: "
                 f"{listed(few, 5)}; merge them, or give more rows."
             )
-
-
-def _of_rows(measurer: Measurer, attacks: Sequence[Attacked]) -> Iterator[str]:
-    """Yield a note where few rows are measured, by the attack of which least is known."""
-    width = max((attack.high - attack.low for attack in attacks), default=math.inf)
+    # by the attack of which least is known
+    width = max((each.high - each.low for each in attacks if each is not None), default=math.inf)
     if width > measured.WIDEST or measurer.parts.folds:
         told = f"which makes 95 % intervals of attacks up to {width:.2f} wide"
-        told = told if attacks else "too few to judge an attack"
+        told = told if width < math.inf else "too few to judge an attack"
         yield f"{len(measurer.parts.held)} rows are measured, {told}: plan on more if you can."
 
 

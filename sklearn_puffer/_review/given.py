@@ -8,26 +8,32 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import train_test_split
+from sklearn.utils import shuffle
 
 from sklearn_puffer._base import Array, check_count
 from sklearn_puffer._codes import (
     WAY_OF_TEXT,
-    Secret,
+    SecretRule,
     bins_of,
     check_few,
     edges_of,
     identifier_kind,
-    in_intervals,
     in_intervals_of,
+    merges_of,
     public_columns,
-    read_secret,
     resolve,
 )
 from sklearn_puffer._engines import is_lazy
 from sklearn_puffer._release import TableRelease
 from sklearn_puffer._review.exact_tests import Secrets
-from sklearn_puffer._rows import RowOrder, check_one_secret, group_codes, order_told, rows_of
+from sklearn_puffer._rows import (
+    RowOrder,
+    check_one_secret,
+    group_codes,
+    order_told,
+    refuse_twice,
+    rows_of,
+)
 from sklearn_puffer._tables import (
     Name,
     Table,
@@ -96,11 +102,11 @@ class ColumnFacts:
 
 
 _ROLES = {
-    "sensitive": "sensitive",
-    "ids": "stays with people",
-    "known": "stays with people",
-    "task": "not asked for",
     "public": "",
+    "task": "not asked for",
+    "known": "stays with people",
+    "ids": "stays with people",
+    "sensitive": "sensitive",
 }
 """The use of columns by the argument that names them; of public ones their values decide."""
 
@@ -145,19 +151,6 @@ def _fact(table: Table, name: Name, use: str, kind: str, *, named: bool) -> Colu
     return ColumnFacts(name, use, kind, n, values.n_missing, remark)
 
 
-def _uses(roles: Mapping[str, Sequence[Name]]) -> dict[Name, str]:
-    """Return the use of columns that a caller names; one that has two roles is refused."""
-    first: dict[Name, str] = {}
-    for role, names in roles.items():
-        for name in names:
-            other = first.setdefault(name, role)
-            if other != role and (other, role) != ("known", "task"):  # a label that readers know
-                raise ValueError(
-                    f"column {quoted(name)} is named in {other}= and in {role}=; name it in one."
-                )
-    return {name: _ROLES[role] for name, role in first.items()}
-
-
 @dataclass(frozen=True, eq=False)
 class Given:
     """What a plan is given: rows, and the roles of columns.
@@ -189,14 +182,31 @@ class Given:
             names = resolve(each, source.names, "sensitive")
             units += [tuple(names)] if isinstance(each, tuple) else names
         bins = bins_of(sensitive, source.names)
-        edges = {name: list(edges_of(name, source.values(name), bins[name], None)) for name in bins}
-        alone = [_column(source, name, edges)[0] for name in flat(units)]
+        edges = {name: edges_of(name, source.values(name), bins[name], None) for name in bins}
+        columns = {name: source.values(name) for name in flat(units)}
+        alone = [SecretRule((name,), edges, "category").read(columns) for name in columns]
         order = order_told(rows_of(source, None), alone)
-        told = [_secrets_of(source, unit, edges) for unit in units]
+        told = []
+        for unit in units:
+            names = flat([unit])
+            secret = SecretRule(tuple(names), edges, "category").read(columns)
+            gaps = [columns[name].missing for name in names]
+            codes, there = np.full(source.n_rows, -1), np.full(source.n_rows, True)
+            for gone in gaps:
+                there &= True if gone is None else ~gone
+            kinds, codes[there] = np.unique(secret.codes(source.n_rows)[there], return_inverse=True)
+            labels = [secret.labels[kind] for kind in kinds.tolist()]
+            if "secret_pairs" not in settings:
+                check_few(unit, len(labels))
+            if len(labels) < 2:
+                raise ValueError(
+                    f"sensitive column {quoted(unit)} has one value only ({listed(labels)}): "
+                    "there is nothing to tell apart; name another column."
+                )
+            told.append(Secrets(unit, labels, codes))
         frame = frame.reset_index(drop=True)
         roles, facts = _read(frame, flat(units), asked, settings.get("categories") or {})
-        _check_secrets(told, all_pairs="secret_pairs" not in settings)
-        given = {name: edges.get(name) for name in units} if edges else units
+        given = {name: list(edges.get(name, [])) or None for name in units} if edges else units
         return cls(frame, told, given, has_row_labels(source), order, roles, facts)
 
     @property
@@ -222,13 +232,15 @@ def _read(
     for role in ("ids", "known", "task"):
         roles[role] = [] if asked[role] is None else resolve(asked[role], table.names, role)
     public = public_columns(asked["public"], table.names, hidden)
-    uses = _uses({**roles, "public": public if named else []})
-    if named:
-        uses = dict.fromkeys(table.names, "not asked for") | uses
+    roles["public"] = public if named else []
+    alone = [name for name in roles["task"] if name not in roles["known"]]  # readers may know it
+    refuse_twice({**roles, "task": alone})
+    uses = dict.fromkeys(table.names, "not asked for" if named else "")
+    for role, use in _ROLES.items():
+        uses |= dict.fromkeys(roles[role], use)
     kinds = dict.fromkeys(orders, "order") | dict.fromkeys(date_columns(frame), "date")
     facts = tuple(
-        _fact(table, name, uses.get(name, ""), kinds.get(name, ""), named=named)
-        for name in table.names
+        _fact(table, name, uses[name], kinds.get(name, ""), named=named) for name in table.names
     )
     roles["public"] = [fact.name for fact in facts if fact.use == "release"]
     if not roles["public"]:
@@ -243,33 +255,6 @@ def flat(units: Sequence[Any]) -> list[Name]:
     """Return the columns of combinations of columns."""
     parts = [unit if isinstance(unit, tuple) else (unit,) for unit in units]
     return list(dict.fromkeys(name for part in parts for name in part))
-
-
-def _column(source: Table, name: Name, edges: Mapping[Name, Any]) -> tuple[Secret, int]:
-    """Return the secrets of a column, and whether the first of them is what is missing."""
-    values = source.values(name)
-    if name in edges:
-        values = in_intervals(name, values, tuple(edges[name]))
-    return read_secret(name, values, "category"), int(values.missing is not None)
-
-
-def _secrets_of(source: Table, name: Any, edges: Mapping[Name, Any]) -> Secrets:
-    """Return the secrets of the rows, or combinations of them; of missing ones the code is -1."""
-    if isinstance(name, tuple):
-        return Secrets(name, *_combined([_secrets_of(source, each, edges) for each in name]))
-    secret, n_gaps = _column(source, name, edges)
-    return Secrets(name, secret.labels[n_gaps:], secret.codes(source.n_rows) - n_gaps)
-
-
-def _check_secrets(secrets: Sequence[Secrets], *, all_pairs: bool) -> None:
-    for each in secrets:
-        if all_pairs:
-            check_few(each.name, len(each.labels))
-        if len(each.labels) < 2:
-            raise ValueError(
-                f"sensitive column {quoted(each.name)} has one value only ({listed(each.labels)}): "
-                "there is nothing to tell apart; name another column."
-            )
 
 
 def _protected(secret: Secrets, pairs: Any) -> list[tuple[int, int]]:
@@ -300,68 +285,32 @@ def pairs_of(estimator: TableRelease) -> dict[Name, list[tuple[Any, Any]]]:
 def secrets_in(estimator: Any, source: Table, given: Any, frame: Any) -> list[Secrets]:
     """Return the secrets of the rows, by sensitive column, or by combinations of several."""
     columns = {} if given is None else beside(given, source.n_rows, frame, "sensitive_features")
-    secrets = []
+    rules, secrets, there = estimator._fitted.rules, [], {*columns, *source.names}
+    every = list(rules.sensitive) or list(columns)
+    merged = merges_of(getattr(estimator, "secret_groups", None), every)
     for name, pairs in pairs_of(estimator).items():
-        labels = list(dict.fromkeys(label for pair in pairs for label in pair))
-        names = [name]
-        if name not in columns and name not in source.names and isinstance(labels[0], tuple):
-            names = list(estimator._fitted.rules.sensitive) or list(columns)
-            names = [n for n in names if str(n) in str(name)]
-        of_each = list(zip(*labels, strict=True)) if len(names) > 1 else [labels]
-        every = zip(names, of_each, strict=True)
-        parts = [_told_in(estimator, source, columns, *each) for each in every]
-        found = replace(parts[0], name=name)
-        if len(parts) > 1:
-            found = Secrets(name, *_combined(parts))
-        _check_values(name, found.labels, set(labels))
-        secrets.append(found)
+        labels, names = list(dict.fromkeys(label for pair in pairs for label in pair)), [name]
+        if name not in there and isinstance(labels[0], tuple):
+            names = [each for each in every if str(each) in str(name)]
+        own = {}
+        for k, each in enumerate(names):
+            if each not in there:
+                raise ValueError(
+                    f"table lacks the sensitive column {quoted(each)}, which attackers are to "
+                    "tell; give it, or sensitive_features as in fit."
+                )
+            values = columns[each] if each in columns else source.values(each)
+            ends = dict.fromkeys(label[k] for label in labels) if len(names) > 1 else labels
+            own[each] = in_intervals_of(ends, values)
+        secret = SecretRule(tuple(names), {}, rules.missing, merged=merged).read(own)
+        if len({*labels} & {*secret.labels}) < 2:
+            raise ValueError(
+                f"estimator and table do not fit together: column {quoted(name)} has the values "
+                f"{listed(list(secret.labels), 5)} in table, and estimator protects "
+                f"{listed(sorted(labels, key=str), 5)}; give rows with values as in fit."
+            )
+        secrets.append(Secrets(name, secret.labels, secret.codes(source.n_rows)))
     return secrets
-
-
-def _told_in(
-    estimator: Any, source: Table, columns: Mapping[Name, Any], name: Name, labels: Sequence[Any]
-) -> Secrets:
-    """Return the secrets of a column, with the values merged that ``secret_groups`` merges."""
-    if name not in columns and name not in source.names:
-        raise ValueError(
-            f"table lacks the sensitive column {quoted(name)}, which attackers are to tell; "
-            "give it, or sensitive_features as in fit."
-        )
-    values = columns[name] if name in columns else source.values(name)
-    values = in_intervals_of(dict.fromkeys(labels), values)
-    secret = read_secret(name, values, estimator._fitted.rules.missing)
-    codes = secret.codes(source.n_rows)
-    merged = getattr(estimator, "secret_groups", None)
-    if merged is None:
-        return Secrets(name, secret.labels, codes)
-    merged = merged[name] if isinstance(merged.get(name), Mapping) else merged
-    group_of = {value: group for group, values in merged.items() for value in values}
-    groups = [group_of.get(label, label) for label in secret.labels]
-    kinds = list(dict.fromkeys(groups))
-    return Secrets(name, kinds, np.array([kinds.index(each) for each in groups])[codes])
-
-
-def _combined(parts: Sequence[Secrets]) -> tuple[Sequence[Any], Array]:
-    """Return the combinations of secrets that occur; with a missing one the code is -1."""
-    every = np.stack([part.codes for part in parts], axis=1)
-    there, combined = (every >= 0).all(axis=1), np.full(len(every), -1)
-    kinds, codes = np.unique(every[there], axis=0, return_inverse=True)
-    combined[there] = codes.ravel()
-    labels = [
-        tuple(part.labels[code] for part, code in zip(parts, kind, strict=True))
-        for kind in kinds.tolist()
-    ]
-    return labels, combined
-
-
-def _check_values(name: Name, labels: Sequence[Any], fitted: set[Any]) -> None:
-    """Refuse a table without two of the secrets that were fitted: it is another one."""
-    if len(fitted.intersection(labels)) < 2:
-        raise ValueError(
-            f"estimator and table do not fit together: column {quoted(name)} has the values "
-            f"{listed(list(labels), 5)} in table, and estimator protects "
-            f"{listed(sorted(fitted, key=str), 5)}; give rows with values as in fit."
-        )
 
 
 def chosen_rows(
@@ -371,19 +320,17 @@ def chosen_rows(
 
     Groups are of one size, as guarantees take sizes as known.
     """
-    rules = estimator._fitted.rules
-    if rules.groups is None:
-        return _rows(source.n_rows, max_rows, seed), 1, ()
-    [name] = resolve(rules.groups.column, source.names, "groups")
+    groups, rows = estimator._fitted.rules.groups, np.arange(source.n_rows)
+    most = len(rows) if max_rows is None else check_count(max_rows, "max_rows")
+    if groups is None:
+        return _some(rows, most, seed), 1, ()
+    [name] = resolve(groups.column, source.names, "groups")
     codes = group_codes(source, name)
     check_one_secret(codes, name, {each.name: each.codes for each in secrets})
     order = np.argsort(codes, kind="stable")
     _, starts, sizes = np.unique(codes[order], return_index=True, return_counts=True)
     size = int(np.argmax(np.bincount(sizes) * np.arange(sizes.max() + 1)))
-    alike, most = starts[sizes == size], max_rows
-    if max_rows is not None:
-        most = max(check_count(max_rows, "max_rows") // size, 2)
-    kept = alike[_rows(len(alike), most, seed)]
+    kept = _some(starts[sizes == size], max(most // size, 2), seed)
     note = (
         f"Attackers saw all released rows of a group, and had {len(kept):,} groups of "
         f"{quoted(name)}, those of {size} rows, since sizes of groups are taken to be known."
@@ -391,9 +338,6 @@ def chosen_rows(
     return order[(kept[:, None] + np.arange(size)).ravel()], size, (note,)
 
 
-def _rows(n_rows: int, max_rows: Any, seed: int) -> Array:
-    every = np.arange(n_rows)
-    if max_rows is None or check_count(max_rows, "max_rows") >= n_rows:
-        return every
-    chosen: Array = np.sort(train_test_split(every, train_size=max_rows, random_state=seed)[0])
-    return chosen
+def _some(rows: Array, most: int, seed: int) -> Array:
+    """Return at most so many of some rows, drawn by a seed."""
+    return np.sort(shuffle(rows, random_state=seed)[:most])

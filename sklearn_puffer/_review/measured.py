@@ -123,8 +123,8 @@ def _is_number(column: Any) -> bool:
 
 
 def constants(raw: Any, columns: Sequence[Name]) -> Any:
-    """Return rows of constants: medians, and the most frequent value of what has no order."""
-    blank, dates = raw[list(columns)].copy(), date_columns(raw)
+    """Return rows with constants: medians, and the most frequent value of what has no order."""
+    blank, dates = raw.copy(), date_columns(raw)
     for name in columns:
         values = raw[name].dropna()
         if len(values):
@@ -302,33 +302,23 @@ class Measurer:
         There are no folds for a swap, which exchanges the rows of one table and learns from no
         other.
         """
-        held, folds, estimator = self.parts.held, self.parts.folds, candidate.estimator
-        if not folds or not estimator._fitted.mechanism.by_row:
-            return self._transformed(estimator, held)
+        held, pieces = self.parts.held, self.parts.folds
+        if not pieces or not candidate.estimator._fitted.mechanism.by_row:
+            pieces = [np.arange(len(held))]
         frames = []
-        for fold in counted(folds, "folds"):
-            others = np.setdiff1d(np.arange(len(held)), fold)
-            fitted = candidate.fit(held.iloc[others])
-            frames.append(self._transformed(fitted, held.iloc[fold]))
-        return together(frames, folds)
-
-    def _transformed(self, estimator: Any, rows: Any) -> Any:
-        drawn = copy.copy(estimator)
-        drawn.random_state = self.seed
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return drawn.transform(rows)
-
-    def raw(self) -> Candidate:
-        """Return the figures of the rows as they are."""
-        return self.measured(Candidate("the rows as they are"), self.parts.held)
+        for piece in counted(pieces, "folds"):
+            others = np.setdiff1d(np.arange(len(held)), piece)
+            alone = len(pieces) == 1
+            drawn = copy.copy(candidate.estimator if alone else candidate.fit(held.iloc[others]))
+            drawn.random_state = self.seed
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                frames.append(drawn.transform(held.iloc[piece]))
+        return together(frames, pieces)
 
     def bare(self) -> Candidate:
         """Return the figures of rows whose released columns are constants."""
-        held = self.parts.held
-        blank = constants(held, self.columns)
-        for name in self.beside:
-            blank[name] = held[name]
+        blank = constants(self.parts.held, self.columns)
         return self.measured(Candidate("nothing but constants"), blank)
 
     def measured(self, candidate: Candidate, released: Any) -> Candidate:
