@@ -102,7 +102,7 @@ TESTS = {
     "_release.drift": "drift groups missing_and_unknown frames",
     "_review.exact_tests": "audit audit_readers",
     "_review.measured": "measured plan audit",
-    "_review.findings": "audit_words audit report",
+    "_review.audit": "audit_words audit report",
 }
 
 

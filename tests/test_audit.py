@@ -35,8 +35,7 @@ from sklearn_puffer._review.exact_tests import (
     shares,
     upper,
 )
-from sklearn_puffer._review.findings import reidentified, task_figures
-from sklearn_puffer._review.measured import Task
+from sklearn_puffer._review.measured import Task, reidentified, task_figures
 from sklearn_puffer._review.readers import with_copies
 
 pytestmark = [

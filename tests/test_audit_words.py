@@ -7,8 +7,9 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from sklearn_puffer._review.audit import Audit
 from sklearn_puffer._review.exact_tests import Attack
-from sklearn_puffer._review.findings import Audit, Survived, reidentified
+from sklearn_puffer._review.measured import Survived, reidentified
 
 
 def attack(view="a reader", p_all=1.0, **other):

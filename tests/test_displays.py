@@ -20,7 +20,7 @@ from sklearn_puffer import (
 )
 from sklearn_puffer._certificates import Guaranteed, Made, Method, PairLoss, Proof
 from sklearn_puffer._review.exact_tests import Attack
-from sklearn_puffer._review.findings import Survived
+from sklearn_puffer._review.measured import Survived
 from sklearn_puffer.displays import (
     AuditDisplay,
     LossDisplay,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
+import numpy as np
 from sklearn.base import is_regressor
 
 from sklearn_puffer._base import (
@@ -17,17 +19,203 @@ from sklearn_puffer._base import (
     counted,
     listening,
 )
+from sklearn_puffer._codes import (
+    WAY_OF_TEXT,
+    SecretRule,
+    bins_of,
+    check_few,
+    edges_of,
+    identifier_kind,
+    public_columns,
+    resolve,
+)
 from sklearn_puffer._documents import __version__, utc_now
 from sklearn_puffer._microaggregator import PufferfishMicroaggregator
 from sklearn_puffer._noiser import PufferfishNoiser
 from sklearn_puffer._review import measured
-from sklearn_puffer._review.given import ColumnFacts, Given, flat
+from sklearn_puffer._review.exact_tests import Secrets
 from sklearn_puffer._review.measured import Measurer, Parts, task_of
-from sklearn_puffer._review.plan import NEARLY, Attacked, Candidate, Plan, ranked
+from sklearn_puffer._review.plan import NEARLY, Attacked, Candidate, ColumnFacts, Plan, flat, ranked
+from sklearn_puffer._review.readers import in_memory
+from sklearn_puffer._rows import (
+    RowOrder,
+    order_told,
+    refuse_twice,
+    rows_of,
+)
 from sklearn_puffer._swap import PufferfishSwap
-from sklearn_puffer._tables import Name, frame_table
+from sklearn_puffer._tables import (
+    Name,
+    Table,
+    date_columns,
+    first_values,
+    frame_table,
+    has_row_labels,
+)
 from sklearn_puffer._words import listed, meant, quoted, shown
 from sklearn_puffer.accounting import MAX_CELLS
+
+_ROLES = {
+    "public": "",
+    "task": "not asked for",
+    "known": "stays with people",
+    "ids": "stays with people",
+    "sensitive": "sensitive",
+}
+"""The use of columns by the argument that names them; of public ones their values decide."""
+
+_KINDS = {"boolean": "yes or no", "integer": "whole number", "float": "number"}
+_REMARKS = {
+    "date": "name it in public= if dates are to be released",
+    "nothing": "every value is missing",
+    "unreadable": "it contains infinity; drop or replace such values",
+    "text": "{n} different values in {rows} rows look like an identifier; {way}",
+    "identifier": "{n} different values in {rows} rows look like an identifier; name it in public= "
+    "if it is to be released",
+}
+_IF_NAMED = ("date", "identifier")  # are released; the others of these never
+
+
+def _fact(table: Table, name: Name, use: str, kind: str, *, named: bool) -> ColumnFacts:
+    """Return what a column is; text that identifies people is never released.
+
+    ``use`` is empty where it may be released, and ``kind`` where it is no date and has no order.
+    """
+    try:
+        values = first_values(table, name)
+        data = values.present
+        n = len(np.unique(data))
+        what = identifier_kind(values)
+    except (TypeError, ValueError) as error:
+        return ColumnFacts(name, use or "leave out", "unreadable", remark=str(error))
+    applies = {
+        "date": kind == "date" or (what == "date" and len(data) > 0),
+        "nothing": not len(data),
+        "unreadable": values.kind == "float" and not np.isfinite(data).all(),
+        "text": what == "text",
+        "identifier": what == "number" and kind != "order",
+        "order": kind == "order" or values.ordered,
+        _KINDS.get(values.kind, "category"): True,
+    }
+    kind = next(each for each, true in applies.items() if true)
+    suits = kind not in _REMARKS or (named and kind in _IF_NAMED)
+    remark = "" if use or suits else _REMARKS[kind]
+    remark = remark.format(n=n, rows=len(data), way=WAY_OF_TEXT)
+    use = use or ("release" if suits else "leave out")
+    return ColumnFacts(name, use, kind, n, values.n_missing, remark)
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What a plan is given: rows, and the roles of columns.
+
+    ``told`` are the secrets of each protected column, or combination of columns, and ``sensitive``
+    names them as an estimator takes them. ``labelled`` says whether an index tells whose row is
+    whose, and ``order`` what it and the order of the rows tell of the secrets.
+    """
+
+    frame: Any
+    told: list[Secrets]
+    sensitive: Any
+    labelled: bool
+    order: RowOrder
+    roles: Mapping[str, list[Name]]
+    facts: tuple[ColumnFacts, ...]
+
+    @classmethod
+    def of(cls, table: Any, sensitive: Any, asked: Mapping[str, Any], settings: Any) -> Given:
+        """Return what is read of a table; ``asked`` names its columns by role."""
+        if sensitive is None:
+            raise ValueError(
+                'sensitive is missing; name the columns to protect, such as sensitive="race".'
+            )
+        frame = in_memory(table, "a plan")
+        source = frame_table(frame, "table")
+        units: list[Any] = []
+        for each in sensitive if isinstance(sensitive, list | tuple) else [sensitive]:
+            names = resolve(each, source.names, "sensitive")
+            units += [tuple(names)] if isinstance(each, tuple) else names
+        bins = bins_of(sensitive, source.names)
+        edges = {name: edges_of(name, source.values(name), bins[name], None) for name in bins}
+        columns = {name: source.values(name) for name in flat(units)}
+        alone = [SecretRule((name,), edges, "category").read(columns) for name in columns]
+        order = order_told(rows_of(source, None), alone)
+        told = []
+        for unit in units:
+            names = flat([unit])
+            secret = SecretRule(tuple(names), edges, "category").read(columns)
+            gaps = [columns[name].missing for name in names]
+            codes, there = np.full(source.n_rows, -1), np.full(source.n_rows, True)
+            for gone in gaps:
+                there &= True if gone is None else ~gone
+            kinds, codes[there] = np.unique(secret.codes(source.n_rows)[there], return_inverse=True)
+            labels = [secret.labels[kind] for kind in kinds.tolist()]
+            if "secret_pairs" not in settings:
+                check_few(unit, len(labels))
+            if len(labels) < 2:
+                raise ValueError(
+                    f"sensitive column {quoted(unit)} has one value only ({listed(labels)}): "
+                    "there is nothing to tell apart; name another column."
+                )
+            told.append(Secrets(unit, labels, codes))
+        frame = frame.reset_index(drop=True)
+        roles, facts = _read(frame, flat(units), asked, settings.get("categories") or {})
+        given = {name: list(edges.get(name, [])) or None for name in units} if edges else units
+        return cls(frame, told, given, has_row_labels(source), order, roles, facts)
+
+    @property
+    def task(self) -> Name | None:
+        """The column that is predicted from released rows."""
+        return next(iter(self.roles["task"]), None)
+
+    def secrets(self, held: Any, pairs: Any) -> list[Secrets]:
+        """Return the secrets of rows that are held out, with the pairs that are protected."""
+        rows = np.asarray(held.index)
+        return [replace(each.of(rows), pairs=_protected(each, pairs)) for each in self.told]
+
+
+def _read(
+    frame: Any, hidden: list[Name], asked: Mapping[str, Any], orders: Mapping[Any, Any]
+) -> tuple[dict[str, list[Name]], tuple[ColumnFacts, ...]]:
+    """Return the columns by role, those to release last, and what each is.
+
+    ``orders`` are the declared values of some columns, as in ``categories=``.
+    """
+    table, named = frame_table(frame), asked["public"] is not None
+    roles = {"sensitive": hidden}
+    for role in ("ids", "known", "task"):
+        roles[role] = [] if asked[role] is None else resolve(asked[role], table.names, role)
+    public = public_columns(asked["public"], table.names, hidden)
+    roles["public"] = public if named else []
+    alone = [name for name in roles["task"] if name not in roles["known"]]  # readers may know it
+    refuse_twice({**roles, "task": alone})
+    uses = dict.fromkeys(table.names, "not asked for" if named else "")
+    for role, use in _ROLES.items():
+        uses |= dict.fromkeys(roles[role], use)
+    kinds = dict.fromkeys(orders, "order") | dict.fromkeys(date_columns(frame), "date")
+    facts = tuple(
+        _fact(table, name, uses[name], kinds.get(name, ""), named=named) for name in table.names
+    )
+    roles["public"] = [fact.name for fact in facts if fact.use == "release"]
+    if not roles["public"]:
+        raise ValueError(
+            "no column is proposed for the release: each is sensitive, a task, stays with "
+            "people, or looks like an identifier or a date; name those to release in public=."
+        )
+    return roles, facts
+
+
+def _protected(secret: Secrets, pairs: Any) -> list[tuple[int, int]]:
+    """Return the codes of the pairs that are protected."""
+    if isinstance(pairs, Mapping):
+        pairs = pairs.get(secret.name, "all")
+    labels, every = secret.labels, combinations(range(len(secret.labels)), 2)
+    if isinstance(pairs, str):
+        return list(every)
+    asked = [list(pair) for pair in pairs]
+    both = [(i, j, [labels[i], labels[j]]) for i, j in every]
+    return [(i, j) for i, j, pair in both if pair in asked or pair[::-1] in asked]
+
 
 BINS = 5
 _FEW = 200  # values of a number, up to which noise is tried without bins

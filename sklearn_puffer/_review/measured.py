@@ -19,15 +19,24 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 from sklearn.base import is_regressor
+from sklearn.metrics import pairwise_distances
 from sklearn.utils import shuffle
 
 from sklearn_puffer._base import Array, FloatArray, counted
 from sklearn_puffer._codes import resolve
-from sklearn_puffer._review.exact_tests import SMALL, RowSplit, Secrets, twice_below
+from sklearn_puffer._fits import learnable
+from sklearn_puffer._review.exact_tests import (
+    SMALL,
+    RowSplit,
+    Secrets,
+    twice_below,
+)
 from sklearn_puffer._review.plan import Attacked, Candidate
 from sklearn_puffer._review.readers import (
     attackers_of,
     boosted,
+    encoder,
+    equal_rows,
     is_words,
     learnt,
     seen,
@@ -372,3 +381,102 @@ def _some(order: Array, secrets: Sequence[Secrets]) -> Array:
             rare = order[secret.codes[order] == code][:_RARE]
             chosen = np.concatenate([chosen, np.setdiff1d(rare, chosen)])
     return chosen
+
+
+# ------------------------------------------------------------------------------- what survives
+
+
+@dataclass(frozen=True)
+class Survived:
+    """One figure, before and after the release.
+
+    Attributes
+    ----------
+    what : str
+    column : str or int
+        What it is about.
+    before, after : float
+        NaN where it has no meaning.
+    """
+
+    what: str
+    column: Name
+    before: float
+    after: float
+
+
+def survived(raw: Any, released: Any, parts: RowSplit, task: Task | None) -> list[Survived]:
+    """Return the task's score, how many rows point to one person, and the unchanged values."""
+    raw = raw[list(released.columns)]
+    of_task = [] if task is None else task_figures(task, raw, released, parts)
+    comparable = [name for name in raw if is_words(raw[name]) == is_words(released[name])]
+    unchanged = [
+        Survived("unchanged share", name, 1.0, float(equal(raw[name], released[name]).mean()))
+        for name in comparable  # and no words that come out as codes
+    ]
+    return [*of_task, *reidentified(raw, released, parts.test), *unchanged]
+
+
+def task_figures(task: Task, raw: Any, released: Any, parts: RowSplit) -> list[Survived]:
+    """Return how well a model does on true rows that learnt from true, or from released rows.
+
+    A target that is a released column is learnt from as it is released.
+    """
+    alike = [name for name in raw if is_words(raw[name]) == is_words(released[name])]
+    features = [name for name in alike if name != task.name]
+    if not features:
+        return []
+    learnt = [(raw, task.target), (released, _target(task, released))]
+    scores = [
+        task.score(rows[features], target, raw[features], parts.shown, parts.test)
+        for rows, target in learnt
+    ]
+    score = "R2" if is_regressor(task.model) else "AUC"
+    return [Survived(f"{score} on true rows", task.name, *scores)]
+
+
+def _target(task: Task, released: Any) -> Array:
+    words = task.target.dtype.kind not in "biuf"
+    if task.name not in released or is_words(released[task.name]) != words:
+        return task.target
+    return np.asarray(released[task.name]).astype(task.target.dtype)
+
+
+_MOST_LINKED = 1_000
+_NEAREST_BY = 1e-9
+
+
+def reidentified(before: Any, after: Any, rows: Array) -> list[Survived]:
+    """Return how many rows point to one person: uniques, equal rows, and how near records are.
+
+    The distance to the closest record is the median over rows, in ranks between 0 and 1 summed over
+    columns: of raw rows to the closest other one, of released rows to the closest raw one.
+    """
+    columns, both = list(after.columns), (before, after)
+    alone, fewest = zip(*(groups(each, columns) for each in both), strict=True)
+    return [
+        Survived("different rows", "all", *(float(equal_rows(each).max() + 1) for each in both)),
+        Survived("unique rows", "all", *alone),
+        Survived("fewest equal rows (k)", "all", *map(float, fewest)),
+        *_linked(before, after, rows[:_MOST_LINKED]),
+    ]
+
+
+def _linked(before: Any, after: Any, rows: Array) -> list[Survived]:
+    """Return which share of rows is nearest to the row that it came from, ties as fractions."""
+    if any(is_words(before[name]) != is_words(after[name]) for name in before.columns):
+        return []  # codes of words
+    model = encoder(before).set_params(sparse_threshold=0.0).fit(learnable(before))
+    true, _ = blocks = [model.transform(block.iloc[rows]) for block in (before, after)]
+    shares, nearest = [], []
+    for block in blocks:
+        distances = pairwise_distances(block, true, metric="manhattan")
+        near = distances <= distances.min(axis=1, keepdims=True) + _NEAREST_BY
+        shares.append(float((np.diag(near) / near.sum(axis=1)).mean()))
+        if block is true:
+            np.fill_diagonal(distances, np.inf)
+        nearest.append(float(np.median(distances.min(axis=1))))
+    return [
+        Survived(f"nearest to its own of {len(rows)}", "all", *shares),
+        Survived("distance to the closest record", "all", *nearest),
+    ]

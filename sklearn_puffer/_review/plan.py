@@ -11,7 +11,7 @@ from typing import Any
 from sklearn_puffer._base import check_count, counted
 from sklearn_puffer._documents import Document, Page, Section, jsonable
 from sklearn_puffer._review.exact_tests import Budget
-from sklearn_puffer._review.given import ColumnFacts, in_memory
+from sklearn_puffer._review.readers import in_memory
 from sklearn_puffer._tables import Name, named_frame, records_frame
 from sklearn_puffer._words import on_one_line, quoted, shown
 
@@ -33,6 +33,36 @@ NEARLY = 0.9  # share of what constants change, from which on the advice says so
 VERDICTS = ("holds", "struck out", "does not hold", "refused")
 _ESTIMATED = ("change", "rows_equal", "attack", "low", "high", "task")  # on a curve
 _DECIMALS = 3  # of these, so that a curve is printed on lines of 80
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """What one column is, and what the plan does with it.
+
+    Attributes
+    ----------
+    name : str or int
+    use : {"sensitive", "release", "stays with people", "leave out", "not asked for"}
+    kind : str
+        In words: "number", "whole number", "yes or no", "order", "category", "date",
+        "identifier" (whole numbers), "text", "nothing" or "unreadable".
+    distinct, missing : int
+        How many different values it has, and in how many rows it has none.
+    remark : str
+        What there is to say of it, such as why it is left out.
+    """
+
+    name: Name
+    use: str
+    kind: str
+    distinct: int = 0
+    missing: int = 0
+    remark: str = ""
+
+    @property
+    def numeric(self) -> bool:
+        """Whether bins are possible."""
+        return self.kind in ("number", "whole number", "date", "identifier")
 
 
 @dataclass(frozen=True)
@@ -170,6 +200,12 @@ class Candidate:
         named = {} if self.kind is None else {"estimator": self.kind.__name__}
         params = {key: on_one_line(repr(value)) for key, value in self.params.items()}
         return {**record, **named, "params": params}
+
+
+def flat(units: Sequence[Any]) -> list[Name]:
+    """Return the columns of combinations of columns."""
+    parts = [unit if isinstance(unit, tuple) else (unit,) for unit in units]
+    return list(dict.fromkeys(name for part in parts for name in part))
 
 
 def ranked(rows: Sequence[Candidate], bare: Candidate, width: float) -> list[Candidate]:

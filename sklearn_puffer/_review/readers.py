@@ -23,12 +23,46 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, QuantileTransformer
+from sklearn.utils import shuffle
 
-from sklearn_puffer._base import Array, FloatArray, counted
+from sklearn_puffer._base import Array, FloatArray, check_count, counted
+from sklearn_puffer._codes import SecretRule, in_intervals_of, merges_of, resolve
+from sklearn_puffer._engines import is_lazy
 from sklearn_puffer._fits import learnable
 from sklearn_puffer._review.exact_tests import Budget, Judge, Reader, RowSplit, Secrets
-from sklearn_puffer._tables import Features, Name, first_values, frame_table, row_digests
-from sklearn_puffer._words import quoted, shown
+from sklearn_puffer._rows import check_one_secret, group_codes
+from sklearn_puffer._tables import (
+    Features,
+    Name,
+    Table,
+    as_pandas,
+    beside,
+    first_values,
+    frame_table,
+    is_frame,
+    readable,
+    row_digests,
+)
+from sklearn_puffer._words import listed, quoted, shown
+
+
+def in_memory(table: Any, who: str) -> Any:
+    """Return a table as a pandas DataFrame; ``who``, such as "a plan", is named in refusals."""
+    if is_lazy(table):
+        raise TypeError(
+            f"table is lazy ({type(table).__name__}), and {who} looks at rows many times; collect "
+            "it, or some thousand rows of it, into memory first."
+        )
+    table = readable(table, "table")
+    if not is_frame(table):
+        raise TypeError(
+            f"table must be a DataFrame, got {type(table).__name__}; give its columns names, such "
+            "as pandas.DataFrame(table, columns=[...])."
+        )
+    frame = as_pandas(table)
+    if not len(frame):
+        raise ValueError(f"table has 0 rows, and {who} measures some; give some hundred.")
+    return frame
 
 
 def is_words(column: Any) -> bool:
@@ -46,11 +80,11 @@ def with_copies(rows: Any) -> Any:
     if (copies == copies[:1]).all():
         return rows
     extended = rows.copy()
-    extended[beside(list(rows.columns), COPIES)] = copies
+    extended[one_more(list(rows.columns), COPIES)] = copies
     return extended
 
 
-def beside(names: Sequence[Any], name: str) -> Any:
+def one_more(names: Sequence[Any], name: str) -> Any:
     """Return a name for one more column, of the type of the others."""
     if isinstance(names[0], str):
         return name + "'" * sum(name in str(other) for other in names)
@@ -453,7 +487,7 @@ def joining(release: Release, secrets: Secrets) -> Iterator[Reader]:
         return
     name, values, rows = release.task.name, release.task.target, release.after
     kinds = label_kinds(values)
-    seen = rows.assign(**{beside(list(rows), f"{name} as it is"): kinds})
+    seen = rows.assign(**{one_more(list(rows), f"{name} as it is"): kinds})
     claims = {"boosted": learnt(boosted(40), seen, seen, release.parts, secrets)}
     counts = np.bincount(kinds[kinds >= 0])  # a quarter of tied numbers may be empty
     often = [kind for kind in np.argsort(-counts, kind="stable").tolist() if counts[kind]]
@@ -475,3 +509,77 @@ def label_kinds(values: Array) -> Array:
         ends = np.quantile(values[there], np.linspace(0.0, 1.0, _BINS + 1)[1:-1])
         kinds[there] = np.searchsorted(ends, values[there])
     return kinds
+
+
+# ------------------------------------------------------------------------------ what is audited
+
+
+def pairs_of(estimator: Any) -> dict[Name, list[tuple[Any, Any]]]:
+    """Return the protected pairs, one of both directions, by sensitive column."""
+    found: dict[Name, dict[tuple[Any, Any], None]] = {}
+    for loss in estimator.certificate_.pairs:
+        of_column = found.setdefault(loss.sensitive, {})
+        if (loss.against, loss.secret) not in of_column:
+            of_column[loss.secret, loss.against] = None
+    return {name: list(of_column) for name, of_column in found.items()}
+
+
+def secrets_in(estimator: Any, source: Table, given: Any, frame: Any) -> list[Secrets]:
+    """Return the secrets of the rows, by sensitive column, or by combinations of several."""
+    columns = {} if given is None else beside(given, source.n_rows, frame, "sensitive_features")
+    rules, secrets, there = estimator._fitted.rules, [], {*columns, *source.names}
+    every = list(rules.sensitive) or list(columns)
+    merged = merges_of(getattr(estimator, "secret_groups", None), every)
+    for name, pairs in pairs_of(estimator).items():
+        labels, names = list(dict.fromkeys(label for pair in pairs for label in pair)), [name]
+        if name not in there and isinstance(labels[0], tuple):
+            names = [each for each in every if str(each) in str(name)]
+        own = {}
+        for k, each in enumerate(names):
+            if each not in there:
+                raise ValueError(
+                    f"table lacks the sensitive column {quoted(each)}, which attackers are to "
+                    "tell; give it, or sensitive_features as in fit."
+                )
+            values = columns[each] if each in columns else source.values(each)
+            ends = dict.fromkeys(label[k] for label in labels) if len(names) > 1 else labels
+            own[each] = in_intervals_of(ends, values)
+        secret = SecretRule(tuple(names), {}, rules.missing, merged=merged).read(own)
+        if len({*labels} & {*secret.labels}) < 2:
+            raise ValueError(
+                f"estimator and table do not fit together: column {quoted(name)} has the values "
+                f"{listed(list(secret.labels), 5)} in table, and estimator protects "
+                f"{listed(sorted(labels, key=str), 5)}; give rows with values as in fit."
+            )
+        secrets.append(Secrets(name, secret.labels, secret.codes(source.n_rows)))
+    return secrets
+
+
+def chosen_rows(
+    estimator: Any, source: Table, secrets: Sequence[Secrets], max_rows: Any, seed: int
+) -> tuple[Array, int, tuple[str, ...]]:
+    """Return the rows to audit, group by group; how many rows a group has; and notes.
+
+    Groups are of one size, as guarantees take sizes as known.
+    """
+    groups, rows = estimator._fitted.rules.groups, np.arange(source.n_rows)
+    most = len(rows) if max_rows is None else check_count(max_rows, "max_rows")
+    if groups is None:
+        return _some(rows, most, seed), 1, ()
+    [name] = resolve(groups.column, source.names, "groups")
+    codes = group_codes(source, name)
+    check_one_secret(codes, name, {each.name: each.codes for each in secrets})
+    order = np.argsort(codes, kind="stable")
+    _, starts, sizes = np.unique(codes[order], return_index=True, return_counts=True)
+    size = int(np.argmax(np.bincount(sizes) * np.arange(sizes.max() + 1)))
+    kept = _some(starts[sizes == size], max(most // size, 2), seed)
+    note = (
+        f"Attackers saw all released rows of a group, and had {len(kept):,} groups of "
+        f"{quoted(name)}, those of {size} rows, since sizes of groups are taken to be known."
+    )
+    return order[(kept[:, None] + np.arange(size)).ravel()], size, (note,)
+
+
+def _some(rows: Array, most: int, seed: int) -> Array:
+    """Return at most so many of some rows, drawn by a seed."""
+    return np.sort(shuffle(rows, random_state=seed)[:most])

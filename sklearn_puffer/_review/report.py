@@ -26,11 +26,10 @@ from sklearn_puffer._documents import (
 )
 from sklearn_puffer._ledgers import Ledger, PersonLedger
 from sklearn_puffer._release import TableRelease, left_open, not_promised
-from sklearn_puffer._review.findings import INTERNAL as OF_THE_AUDIT
-from sklearn_puffer._review.findings import Audit, ends, shift, within_chance
-from sklearn_puffer._review.given import flat
+from sklearn_puffer._review.audit import INTERNAL as OF_THE_AUDIT
+from sklearn_puffer._review.audit import Audit, ends, shift, within_chance
 from sklearn_puffer._review.plan import INTERNAL as OF_THE_PLAN
-from sklearn_puffer._review.plan import Plan
+from sklearn_puffer._review.plan import Plan, flat
 from sklearn_puffer._rows import UNCOVERED
 from sklearn_puffer._words import percent_at_most, quoted, shown, times
 
