@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_puffer._base import Array, PufferfishWarning, check_seed, check_verbose, listening
+from sklearn_puffer._base import PufferfishWarning, check_seed, check_verbose, listening
 from sklearn_puffer._base import task as reported
 from sklearn_puffer._documents import (
     Bar,
@@ -176,10 +176,10 @@ class Audit(Document):
         ``findable`` is the smallest shift that any of his attacks would have found.
         """
         names = ["view", "log_odds", "low", "high", "allowed", "findable", "p_all"]
-        best = self._by_reader()
+        best, knows = self._by_reader(), dict(self.knows)
         frame = _frame(best, [*names, "attacker", "secret", "against", "auc"])
-        knows = [self._knows(attack) for attack in best]
-        return frame.rename(columns={"view": "reader"}).assign(knows=knows)
+        frame = frame.rename(columns={"view": "reader"})
+        return frame.assign(knows=[knows.get(attack.view, "") for attack in best])
 
     def _by_reader(self) -> list[Attack]:
         """Return the attack of each reader that counts, with the power of all that are his."""
@@ -190,9 +190,6 @@ class Audit(Document):
             replace(min(own, key=_order), findable=min(each.findable for each in own))
             for own in of.values()
         ]
-
-    def _knows(self, attack: Attack) -> str:
-        return dict(self.knows).get(attack.view, "")
 
     @property
     def utility(self) -> Any:
@@ -217,8 +214,8 @@ class Audit(Document):
             **{key: _records(getattr(self, key)) for key in ("attacks", "control", "others")},
             "utility": _records(self.survived),
             "readers": [
-                {"reader": attack.view, "knows": self._knows(attack), **_records([attack])[0]}
-                for attack in self._by_reader()
+                {"reader": own["view"], "knows": dict(self.knows).get(own["view"], ""), **own}
+                for own in _records(self._by_reader())
             ],
             "untested": list(self.untested),
             "notes": list(self.notes),
@@ -241,7 +238,8 @@ class Audit(Document):
         """Return the area of the surest attack beside a guess and the rows as they are."""
         attack = self._surest()
         assert attack is not None
-        same = [other.auc for other in self.control if _pair(other) == _pair(attack)]
+        pair = attack.sensitive, attack.secret, attack.against
+        same = [a.auc for a in self.control if (a.sensitive, a.secret, a.against) == pair]
         areas = {"a guess": 0.5, f"{attack.view}, on the release": attack.auc}
         areas |= {"models of the rows as they are": max(same)} if same else {}
         rows = [Bar(name, area, f"{area:.3f}") for name, area in areas.items()]
@@ -258,9 +256,6 @@ class Audit(Document):
         told += "; more than that is within chance here" * beyond
         return Bars(told, rows, attack.auc_allowed)
 
-    def _page(self) -> Page:
-        return Page(self._headline(), self._lines(), self._sections())
-
     def _headline(self) -> str:
         about = f"Audit of {shown(self.name)}" if self.name else "Audit"
         if count := len(self.findings):
@@ -275,73 +270,59 @@ class Audit(Document):
         """Return whether some leak, however large, would have been found."""
         return self.caught and any(math.isfinite(attack.findable) for attack in self.attacks)
 
-    def _lines(self) -> list[str]:
-        return [
-            f"Promised: {self.promise}",
-            *self._most(),
-            self._released(),
-            *self._power_lines(),
-            *self.notes,
-            INTERNAL,
-        ]
-
-    def _most(self) -> list[str]:
-        """Return the attack that came nearest to what is allowed, and what that is."""
-        best = self._surest()
-        if best is None:
-            return []
-        return [
-            f"Nearest to its limit: {best.view} ({best.attacker}) claims {_about(best)}; "
-            f"allowed are {times(best.allowed)}."
-        ]
-
-    def _released(self) -> str:
-        """Return how many rows were released, and who saw which."""
+    def _page(self) -> Page:
+        sees, best = self._sees(), self._surest()
+        lines = [f"Promised: {self.promise}"]
+        if best is not None:
+            lines.append(
+                f"Nearest to its limit: {best.view} ({best.attacker}) claims {_about(best)}; "
+                f"allowed are {times(best.allowed)}."
+            )
         part = "" if self.n_rows == self.n_given else f" (of {self.n_given:,})"
         folds = ", the same, by models of other rows," * (self.n_train == self.n_choose)
-        return (
+        lines.append(
             f"Released: {self.n_rows:,} rows{part}. Readers learnt from {self.n_train:,}, chose "
             f"what to claim on {self.n_choose:,}{folds} and were judged on {self.n_test:,}; "
             f"tests: {len(self.attacks)}, with a chance of {LEVEL:.0%} at most of a false alarm, "
             "if rows are independent and the guarantee is kept."
         )
+        if sees or not self.findings:  # what was found has been seen
+            can, sure = "rows are too few to see a breach", "audit more rows"
+            if sees:
+                can = "so these attackers can see a breach"
+                sure = (
+                    f"with a chance of {POWER:.0%}, of the reader who finds most easily, if he "
+                    "claims a secret as often as it occurs"
+                )
+            elif not self.caught:
+                can = "attackers are too weak, rows too few, or columns hardly tell the secrets"
+            more = "more than is allowed" if self.caught else "no more than was guaranteed"
+            told = f"Control: from the rows AS THEY ARE fresh models tell {more}: {can}."
+            lines += [f"Power: {self._findable()}; {sure}.", told]
+        lines += [*([] if self.findings else [NO_PROOF]), *self.notes, INTERNAL]
+        return Page(self._headline(), lines, list(self._sections()))
 
-    def _power_lines(self) -> list[str]:
-        if self.findings and not self._sees():
-            return []  # what was found has been seen
-        control = "rows are too few to see a breach"
-        if not self.caught:
-            control = "attackers are too weak, rows too few, or columns hardly tell the secrets"
-        elif self._sees():
-            control = "so these attackers can see a breach"
-        sure = "audit more rows"
-        if self._sees():
-            sure = (
-                f"with a chance of {POWER:.0%}, of the reader who finds most easily, if he claims "
-                "a secret as often as it occurs"
-            )
-        more = "more than is allowed" if self.caught else "no more than was guaranteed"
-        told = f"Control: from the rows AS THEY ARE fresh models tell {more}: {control}."
-        return [f"Power: {self._findable()}; {sure}.", told, *([] if self.findings else [NO_PROOF])]
-
-    def _sections(self) -> list[Section]:
-        cells = [_READERS, *([a.view, self._knows(a), *_words(a)] for a in self._by_reader())]
-        return [
-            *[Section("Findings", sentences=[*map(str, self.findings)])] * bool(self.findings),
-            Section("Readers", _OF_READERS, cells),
-            *self._utility_section(),
-            *[Section("Not tested: too few rows", sentences=self.untested)] * bool(self.untested),
-        ]
-
-    def _utility_section(self) -> list[Section]:
-        if not self.survived:
-            return []
-        cells = [["what", "column", "before", "after"]]
+    def _sections(self) -> Iterator[Section]:
+        if self.findings:
+            yield Section("Findings", sentences=[*map(str, self.findings)])
+        knows, cells = dict(self.knows), [_READERS]
+        for own in self._by_reader():
+            allowed, p = "not covered", "-"
+            if not math.isnan(own.allowed):
+                allowed, p = times(own.allowed), f"{own.p_all:.2g}"
+            least = times(own.findable) if math.isfinite(own.findable) else "-"
+            said = shift(own) + within_chance(own), ends(own), allowed, least, p
+            cells.append([own.view, knows.get(own.view, ""), *said])
+        yield Section("Readers", _OF_READERS, cells)
+        rows = [["what", "column", "before", "after"]]
         for figure in self.survived:
-            ends = figure.before, figure.after
-            texts = ["" if math.isnan(value) else f"{value:.4g}" for value in ends]
-            cells.append([figure.what, shown(figure.column), *texts])
-        return [Section("What survives", _OF_UTILITY, cells)]
+            ends_of = figure.before, figure.after
+            texts = ["" if math.isnan(value) else f"{value:.4g}" for value in ends_of]
+            rows.append([figure.what, shown(figure.column), *texts])
+        if self.survived:
+            yield Section("What survives", _OF_UTILITY, rows)
+        if self.untested:
+            yield Section("Not tested: too few rows", sentences=self.untested)
 
 
 _OF_READERS = (
@@ -355,22 +336,6 @@ _OF_UTILITY = (
     "what the rows say before the release, and after; by chance an AUC is 0.5, and an R2 0"
 )
 _READERS = ["reader", "knows", "odds shifted", "interval", "allowed", "found from", "p"]
-
-
-def _words(attack: Attack) -> list[str]:
-    """Return what a table for people says of an attack."""
-    covered = not math.isnan(attack.allowed)
-    return [
-        shift(attack) + within_chance(attack),
-        ends(attack),
-        times(attack.allowed) if covered else "not covered",
-        times(attack.findable) if math.isfinite(attack.findable) else "-",
-        f"{attack.p_all:.2g}" if covered else "-",
-    ]
-
-
-def _pair(attack: Attack) -> tuple[Name, Any, Any]:
-    return attack.sensitive, attack.secret, attack.against
 
 
 def within_chance(attack: Attack) -> str:
@@ -532,7 +497,13 @@ def audit(
     0  fresh models      4.0
     1  better model      4.0
     """
-    _check_fitted(estimator)
+    if not isinstance(estimator, TableRelease):
+        raise TypeError(
+            "estimator must be a fitted PufferfishNoiser, PufferfishMicroaggregator or "
+            f"PufferfishSwap, or a PufferfishRelease, got {type(estimator).__name__}; of a "
+            "pipeline give its last step and the table as it comes there."
+        )
+    check_is_fitted(estimator)
     models, seed = attackers_of(attackers), check_seed(random_state) or 0
     stages = reported("stages of an audit", 4)  # release, readers, attacks, what survived
     with listening(check_verbose(verbose), "audit"), stages as done:
@@ -593,35 +564,22 @@ def _released(
     parts = RowSplit.of(len(units), seed)
     rows = parts.at(lambda part: (part[:, None] * size + np.arange(size)).ravel())
     secrets, few = _with_pairs([secret.of(units) for secret in every], pairs_of(estimator), parts)
-    raw, beside = frame.iloc[chosen], None if beside is None else _taken(beside, chosen)
-    released, own = _drawn(estimator, raw, beside, rows)
-    work = None if work is None else work.of(chosen)
-    settings = secrets, attackers, work, size, frame, few, notes
-    return Release(own, raw, released, rows, parts, *settings)
-
-
-def _drawn(estimator: Any, raw: Any, beside: Any, rows: RowSplit) -> tuple[Any, Any]:
-    """Return released rows, and the copy of the estimator that released them.
-
-    Where rows are exchanged as a whole, the tested ones are a table of their own, the last.
-    """
+    beside = as_pandas(beside) if is_frame(beside) else beside
+    # where rows are exchanged as a whole, the tested ones are a table of their own, the last
     by_row, released = estimator._fitted.mechanism.by_row, []
-    pieces = [np.arange(len(raw))] if by_row else [rows.shown, np.sort(rows.test)]
+    pieces = [np.arange(len(chosen))] if by_row else [rows.shown, np.sort(rows.test)]
     for piece in pieces:
-        own, more = copy.copy(estimator), {"on_drift": "ignore"} if by_row else {}
-        if beside is not None and not by_row:
-            more["sensitive_features"] = _taken(beside, piece)
+        own, of = copy.copy(estimator), chosen[piece]
+        more: dict[str, Any] = {"on_drift": "ignore"} if by_row else {}
+        if not by_row and beside is not None:
+            apart = hasattr(beside, "iloc")
+            more["sensitive_features"] = beside.iloc[of] if apart else np.asarray(beside)[of]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PufferfishWarning)
-            released.append(own.transform(raw.iloc[piece], **more))
-    return together(released, pieces), own
-
-
-def _taken(beside: Any, rows: Array) -> Any:
-    """Return some rows of what is given beside a table."""
-    if is_frame(beside):
-        beside = as_pandas(beside)
-    return beside.iloc[rows] if hasattr(beside, "iloc") else np.asarray(beside)[rows]
+            released.append(own.transform(frame.iloc[of], **more))
+    work = None if work is None else work.of(chosen)
+    settings = secrets, attackers, work, size, frame, few, notes
+    return Release(own, frame.iloc[chosen], together(released, pieces), rows, parts, *settings)
 
 
 LEAST = 5
@@ -676,13 +634,3 @@ def _notes(release: Release, estimator: TableRelease, readers: Sequence[Reader])
         "readers do not try.": estimator.random_state is not None,
     }
     return [note for note, applies in notes.items() if applies]
-
-
-def _check_fitted(estimator: Any) -> None:
-    if not isinstance(estimator, TableRelease):
-        raise TypeError(
-            "estimator must be a fitted PufferfishNoiser, PufferfishMicroaggregator or "
-            f"PufferfishSwap, or a PufferfishRelease, got {type(estimator).__name__}; of a "
-            "pipeline give its last step and the table as it comes there."
-        )
-    check_is_fitted(estimator)

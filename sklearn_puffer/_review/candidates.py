@@ -163,15 +163,19 @@ class Given:
         given = {name: list(edges.get(name, [])) or None for name in units} if edges else units
         return cls(frame, told, given, has_row_labels(source), order, roles, facts)
 
-    @property
-    def task(self) -> Name | None:
-        """The column that is predicted from released rows."""
-        return next(iter(self.roles["task"]), None)
-
     def secrets(self, held: Any, pairs: Any) -> list[Secrets]:
         """Return the secrets of rows that are held out, with the pairs that are protected."""
-        rows = np.asarray(held.index)
-        return [replace(each.of(rows), pairs=_protected(each, pairs)) for each in self.told]
+        found = []
+        for each in self.told:
+            own = pairs.get(each.name, "all") if isinstance(pairs, Mapping) else pairs
+            asked = own if isinstance(own, str) else [list(pair) for pair in own]
+            kept = [
+                (i, j)
+                for (i, a), (j, b) in combinations(enumerate(each.labels), 2)
+                if isinstance(own, str) or [a, b] in asked or [b, a] in asked
+            ]
+            found.append(replace(each.of(np.asarray(held.index)), pairs=kept))
+        return found
 
 
 def _read(
@@ -205,18 +209,6 @@ def _read(
     return roles, facts
 
 
-def _protected(secret: Secrets, pairs: Any) -> list[tuple[int, int]]:
-    """Return the codes of the pairs that are protected."""
-    if isinstance(pairs, Mapping):
-        pairs = pairs.get(secret.name, "all")
-    labels, every = secret.labels, combinations(range(len(secret.labels)), 2)
-    if isinstance(pairs, str):
-        return list(every)
-    asked = [list(pair) for pair in pairs]
-    both = [(i, j, [labels[i], labels[j]]) for i, j in every]
-    return [(i, j) for i, j, pair in both if pair in asked or pair[::-1] in asked]
-
-
 BINS = 5
 _FEW = 200  # values of a number, up to which noise is tried without bins
 _OF_THE_PLAN = {"epsilon", "sensitive", "public", "ids", "known"}
@@ -248,8 +240,9 @@ def candidates_of(
     ``owned`` whether ids, an index or known columns say whose row is whose.
     """
     gappy = any(each.missing for each in columns)
-    swap = {"missing": "category" if gaps else "error", **params}
-    noise = {"missing": "category" if gaps or gappy else "error", "unknown": "nearest"}
+    swap: dict[str, Any] = {"missing": "category" if gaps else "error", **params}
+    noise: dict[str, Any] = {"missing": "category" if gaps or gappy else "error"}
+    noise["unknown"] = "nearest"
     if any(each.missing and each.numeric for each in columns):
         noise["missing"] = "propagate"  # numbers have no other place for them
     noise |= params
@@ -406,7 +399,8 @@ def plan(
 def _planned(given: Given, params: Mapping[str, Any], parts: Parts, seed: int) -> Plan:
     secrets = given.secrets(parts.held, params.get("secret_pairs", "all"))
     parts = replace(parts, held=parts.held.reset_index(drop=True))
-    task = None if given.task is None else task_of(given.task, frame_table(parts.held))
+    target = next(iter(given.roles["task"]), None)
+    task = task_of(target, frame_table(parts.held))
     names = given.roles["public"], given.roles["known"]
     measurer = Measurer.of(parts, names, secrets, task, seed)
     raw = measurer.measured(Candidate("the rows as they are"), parts.held)
@@ -414,7 +408,7 @@ def _planned(given: Given, params: Mapping[str, Any], parts: Parts, seed: int) -
     gaps = any(fact.missing for fact in given.facts if fact.use == "sensitive")
     owned = bool(given.roles["ids"] or given.roles["known"] or given.labelled)
     read = [fact for fact in given.facts if fact.name in {*names[0], *names[1]}]
-    tried = candidates_of(params, read, gaps=gaps, owned=owned, task=given.task)
+    tried = candidates_of(params, read, gaps=gaps, owned=owned, task=target)
     n_rows = len(measurer.split.shown) + len(measurer.split.test)
     done = [measurer.tried(each) for each in counted(tried, "settings")]
     rows = ranked(done, bare, max(_ALIKE, 1.0 / math.sqrt(n_rows)))
@@ -431,7 +425,7 @@ def _planned(given: Given, params: Mapping[str, Any], parts: Parts, seed: int) -
         out=tuple(_ways_out(measurer, rows, bare)),
         notes=tuple(notes),
         epsilon=params["epsilon"],
-        task=given.task,
+        task=target,
         score="R2" if task is not None and is_regressor(task.model) else "AUC",
         n_rows=len(given.frame),
         n_fitted=len(parts.fitted),

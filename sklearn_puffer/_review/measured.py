@@ -409,12 +409,16 @@ def survived(raw: Any, released: Any, parts: RowSplit, task: Task | None) -> lis
     """Return the task's score, how many rows point to one person, and the unchanged values."""
     raw = raw[list(released.columns)]
     of_task = [] if task is None else task_figures(task, raw, released, parts)
-    comparable = [name for name in raw if is_words(raw[name]) == is_words(released[name])]
     unchanged = [
         Survived("unchanged share", name, 1.0, float(equal(raw[name], released[name]).mean()))
-        for name in comparable  # and no words that come out as codes
+        for name in _alike(raw, released)
     ]
     return [*of_task, *reidentified(raw, released, parts.test), *unchanged]
+
+
+def _alike(raw: Any, released: Any) -> list[Name]:
+    """Return the columns that are words before and after, or neither: not codes of words."""
+    return [name for name in raw if is_words(raw[name]) == is_words(released[name])]
 
 
 def task_figures(task: Task, raw: Any, released: Any, parts: RowSplit) -> list[Survived]:
@@ -422,24 +426,18 @@ def task_figures(task: Task, raw: Any, released: Any, parts: RowSplit) -> list[S
 
     A target that is a released column is learnt from as it is released.
     """
-    alike = [name for name in raw if is_words(raw[name]) == is_words(released[name])]
-    features = [name for name in alike if name != task.name]
+    features = [name for name in _alike(raw, released) if name != task.name]
     if not features:
         return []
-    learnt = [(raw, task.target), (released, _target(task, released))]
+    own, words = task.target, task.target.dtype.kind not in "biuf"
+    if task.name in released and is_words(released[task.name]) == words:
+        own = np.asarray(released[task.name]).astype(own.dtype)
     scores = [
         task.score(rows[features], target, raw[features], parts.shown, parts.test)
-        for rows, target in learnt
+        for rows, target in ((raw, task.target), (released, own))
     ]
     score = "R2" if is_regressor(task.model) else "AUC"
     return [Survived(f"{score} on true rows", task.name, *scores)]
-
-
-def _target(task: Task, released: Any) -> Array:
-    words = task.target.dtype.kind not in "biuf"
-    if task.name not in released or is_words(released[task.name]) != words:
-        return task.target
-    return np.asarray(released[task.name]).astype(task.target.dtype)
 
 
 _MOST_LINKED = 1_000
@@ -452,31 +450,25 @@ def reidentified(before: Any, after: Any, rows: Array) -> list[Survived]:
     The distance to the closest record is the median over rows, in ranks between 0 and 1 summed over
     columns: of raw rows to the closest other one, of released rows to the closest raw one.
     """
-    columns, both = list(after.columns), (before, after)
-    alone, fewest = zip(*(groups(each, columns) for each in both), strict=True)
-    return [
-        Survived("different rows", "all", *(float(equal_rows(each).max() + 1) for each in both)),
-        Survived("unique rows", "all", *alone),
-        Survived("fewest equal rows (k)", "all", *map(float, fewest)),
-        *_linked(before, after, rows[:_MOST_LINKED]),
-    ]
-
-
-def _linked(before: Any, after: Any, rows: Array) -> list[Survived]:
-    """Return which share of rows is nearest to the row that it came from, ties as fractions."""
-    if any(is_words(before[name]) != is_words(after[name]) for name in before.columns):
-        return []  # codes of words
-    model = encoder(before).set_params(sparse_threshold=0.0).fit(learnable(before))
-    true, _ = blocks = [model.transform(block.iloc[rows]) for block in (before, after)]
-    shares, nearest = [], []
-    for block in blocks:
-        distances = pairwise_distances(block, true, metric="manhattan")
-        near = distances <= distances.min(axis=1, keepdims=True) + _NEAREST_BY
-        shares.append(float((np.diag(near) / near.sum(axis=1)).mean()))
-        if block is true:
-            np.fill_diagonal(distances, np.inf)
-        nearest.append(float(np.median(distances.min(axis=1))))
-    return [
-        Survived(f"nearest to its own of {len(rows)}", "all", *shares),
-        Survived("distance to the closest record", "all", *nearest),
-    ]
+    both = (before, after)
+    alone, fewest = zip(*(groups(each, list(after)) for each in both), strict=True)
+    figures = {
+        "different rows": [float(equal_rows(each).max() + 1) for each in both],
+        "unique rows": alone,
+        "fewest equal rows (k)": map(float, fewest),
+    }
+    if len(_alike(before, after)) == len(list(before)):
+        # the share of rows that are nearest to the row that they came from, ties as fractions
+        rows, shares, nearest = rows[:_MOST_LINKED], list[float](), list[float]()
+        model = encoder(before).set_params(sparse_threshold=0.0).fit(learnable(before))
+        true, _ = blocks = [model.transform(block.iloc[rows]) for block in both]
+        for block in blocks:
+            distances = pairwise_distances(block, true, metric="manhattan")
+            near = distances <= distances.min(axis=1, keepdims=True) + _NEAREST_BY
+            shares.append(float((np.diag(near) / near.sum(axis=1)).mean()))
+            if block is true:
+                np.fill_diagonal(distances, np.inf)
+            nearest.append(float(np.median(distances.min(axis=1))))
+        figures |= {f"nearest to its own of {len(rows)}": shares}
+        figures |= {"distance to the closest record": nearest}
+    return [Survived(what, "all", *ends) for what, ends in figures.items()]

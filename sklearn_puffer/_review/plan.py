@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -343,15 +343,6 @@ class Plan(Document):
 
     noiser = estimator  # as it was called before there were three
 
-    def _told(self, row: Candidate) -> str:
-        task = f", {self.score} {row.task:.3f} for {shown(self.task)}"
-        attack = f", and the best attack found reaches AUC {row.attack}"
-        return (
-            f"a value changes by {row.change:.3g} standard deviations (a constant in its place: "
-            f"{self.bare.change:.3g}), {row.rows_equal:.0%} of the rows stay as they are"
-            f"{'' if math.isnan(row.task) else task}{attack if row.attack else ''}"
-        )
-
     def _row(self, k: int | None) -> Candidate:
         if k is None:
             raise ValueError(
@@ -390,9 +381,14 @@ class Plan(Document):
                 f"change less ({self.bare.change:.3g} standard deviations). {more}"
             )
         row = self.trials[0]
+        task = f", {self.score} {row.task:.3f} for {shown(self.task)}"
+        task = "" if math.isnan(row.task) else task
+        attack = f", and the best attack found reaches AUC {row.attack}" if row.attack else ""
         advice = (
-            f"Release with row 0, {row.label}, which is proven for a reader {row.promise}: "
-            f"{self._told(row)} (estimates)."
+            f"Release with row 0, {row.label}, which is proven for a reader {row.promise}: a value "
+            f"changes by {row.change:.3g} standard deviations (a constant in its place: "
+            f"{self.bare.change:.3g}), {row.rows_equal:.0%} of the rows stay as they are{task}"
+            f"{attack} (estimates)."
         )
         if row.is_useful(self.bare, NEARLY):
             return advice
@@ -474,11 +470,20 @@ class Plan(Document):
         about = f" of {shown(self.name)}" if self.name else ""
         names = ", ".join(shown(name) for name in self.sensitive)
         title = f"Plan for a release{about} that protects {names} at epsilon {self.epsilon:g}."
-        struck = [
-            f"row {k}, {row.label}: {row.verdict}, {row.reason.rstrip('.')}."
-            for k, row in enumerate(self.trials)
-            if row.verdict != "holds"
-        ]
+        raw = f" Of the rows as they are, the best attack found reaches AUC {self.raw.attack}."
+        how = f"fitted to {self.n_fitted:,} rows and measured on {self.n_held:,} others"
+        if self.measurer is not None and (folds := len(self.measurer.parts.folds)):
+            how = f"measured on all {self.n_held:,} rows in {folds} parts, each by a fit of others"
+        split = f"Settings were {how}, split by seed {self.seed}.{raw if self.raw.attack else ''}"
+        struck, rows_of = list[str](), dict[str, list[str]]()
+        for k, row in enumerate(self.trials):
+            if row.verdict == "holds":
+                rows_of.setdefault(row.promise, []).append(f"row {k}")
+            else:
+                reason = row.reason.rstrip(".")
+                struck.append(f"row {k}, {row.label}: {row.verdict}, {reason}.")
+        readers = [f"{', '.join(rows)}: a reader {promise}." for promise, rows in rows_of.items()]
+        readers = readers or ["nobody, as no setting is kept."]
         left_out = [
             f"{quoted(fact.name)} is left out: {fact.remark}."
             for fact in self.facts
@@ -486,57 +491,31 @@ class Plan(Document):
         ]
         sections = [
             self._settings(),
-            Section("For whom each guarantee holds", sentences=self._readers()),
+            Section("For whom each guarantee holds", sentences=readers),
             *([Section("Not proposed", sentences=struck)] if struck else []),
             Section("What else to know", sentences=[*self.notes, *left_out]),
         ]
-        return Page(title, [self.advice(), self._split(), ESTIMATES, INTERNAL, CHOSEN], sections)
-
-    def _split(self) -> str:
-        """Return which rows were fitted and measured, and what these tell as they are."""
-        raw = f" Of the rows as they are, the best attack found reaches AUC {self.raw.attack}."
-        how = f"fitted to {self.n_fitted:,} rows and measured on {self.n_held:,} others"
-        if self.measurer is not None and (folds := len(self.measurer.parts.folds)):
-            how = f"measured on all {self.n_held:,} rows in {folds} parts, each by a fit of others"
-        return f"Settings were {how}, split by seed {self.seed}.{raw if self.raw.attack else ''}"
-
-    def _readers(self) -> list[str]:
-        """Return one sentence for each reader, with the rows whose guarantee is for it."""
-        told: dict[str, list[str]] = {}
-        for k, row in enumerate(self.trials):
-            if row.verdict == "holds":
-                told.setdefault(row.promise, []).append(f"row {k}")
-        said = [f"{', '.join(rows)}: a reader {promise}." for promise, rows in told.items()]
-        return said or ["nobody, as no setting is kept."]
+        return Page(title, [self.advice(), split, ESTIMATES, INTERNAL, CHOSEN], sections)
 
     def _settings(self) -> Section:
         """Return the table of what was measured."""
-        task = f"; {self.score} for {shown(self.task)}" if self.task is not None else ""
+        tasked = self.task is not None
+        task = f"; {self.score} for {shown(self.task)}" * tasked
         note = (
             f"change in standard deviations; rows that stay equal{task}; attack: AUC of the "
             "best one found with its 95 % interval; unique rows, and the smallest group of equal "
             "rows (k); loss: proven"
         )
-        head = [name for name in _CELLS if name != "task" or task]
-        lines = [("", self.raw), ("", self.bare)]
-        lines += [(str(k), row) for k, row in enumerate(self.trials) if math.isfinite(row.change)]
-        cells = [
-            [k + " (no)" * (row.verdict != "holds"), *(_CELLS[name](row) for name in head)]
-            for k, row in lines
-        ]
-        return Section("Settings", note, [["row", *head], *cells])
-
-
-_CELLS: dict[str, Callable[[Candidate], str]] = {
-    "way": lambda row: row.label,
-    "change": lambda row: f"{row.change:.3f}",
-    "rows": lambda row: f"{row.rows_equal:.0%}",
-    "task": lambda row: f"{row.task:.3f}",
-    "attack": lambda row: str(row.attack or ""),
-    "unique": lambda row: f"{row.unique:.0%}",
-    "k": lambda row: str(row.smallest),
-    "loss": lambda row: "" if math.isnan(row.loss) else f"{row.loss:.3g}",
-}
+        cells = [["row", "way", "change", "rows", *["task"] * tasked, "attack", "unique", "k"]]
+        cells[0].append("loss")
+        of = [(str(k), row) for k, row in enumerate(self.trials) if math.isfinite(row.change)]
+        for k, row in [("", self.raw), ("", self.bare), *of]:
+            score, attack = [f"{row.task:.3f}"] * tasked, str(row.attack or "")
+            told = [row.label, f"{row.change:.3f}", f"{row.rows_equal:.0%}", *score, attack]
+            loss = "" if math.isnan(row.loss) else f"{row.loss:.3g}"
+            told += [f"{row.unique:.0%}", str(row.smallest), loss]
+            cells.append([k + " (no)" * (row.verdict != "holds"), *told])
+        return Section("Settings", note, cells)
 
 
 def _plain(value: Any) -> Any:

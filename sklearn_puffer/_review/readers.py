@@ -112,7 +112,14 @@ def attackers_of(attackers: Any) -> dict[str, Any]:
     ['boosted', 'neighbours', 'linear']
     """
     if attackers is None:
-        return _default_attackers()
+        from sklearn.linear_model import LogisticRegression  # heavy, and few ask for it
+        from sklearn.neighbors import KNeighborsClassifier
+
+        return {
+            "boosted": boosted(60),
+            "neighbours": KNeighborsClassifier(_NEIGHBOURS),
+            "linear": LogisticRegression(max_iter=300),
+        }
     if not isinstance(attackers, Mapping):
         models = list(attackers) if isinstance(attackers, Sequence) else [attackers]
         kinds = [type(model).__name__ for model in models]
@@ -132,17 +139,6 @@ def attackers_of(attackers: Any) -> dict[str, Any]:
             "attackers is empty; give at least one classifier, or None for the default ones."
         )
     return {str(name): model for name, model in attackers.items()}
-
-
-def _default_attackers() -> dict[str, Any]:
-    from sklearn.linear_model import LogisticRegression  # heavy, and few ask for it
-    from sklearn.neighbors import KNeighborsClassifier
-
-    return {
-        "boosted": boosted(60),
-        "neighbours": KNeighborsClassifier(_NEIGHBOURS),
-        "linear": LogisticRegression(max_iter=300),
-    }
 
 
 class _AsTheyCome(Pipeline):
@@ -305,13 +301,26 @@ class Release:
         return 2 * rows + tested if self.exchanged else rows
 
 
-def readers_of(release: Release, secrets: Secrets) -> list[Reader]:
-    """Return all readers of a release; whole groups of rows are read by fresh models alone."""
-    readers = [fresh(release, secrets, release.after)]
+def readers_of(release: Release, secrets: Secrets) -> Iterator[Reader]:
+    """Yield all readers of a release; whole groups of rows are read by fresh models alone."""
+    raw, after, budget = release.before, release.after, release.budget
+    yield fresh(release, secrets, after)
     if release.size > 1:
-        return readers
-    more = _of_exchanged if release.exchanged else _of_single_rows
-    return [*readers, *more(release, secrets), *joining(release, secrets)]
+        return
+    cells, model = equal_rows(after), None
+    if all(is_words(raw[name]) == is_words(after[name]) for name in after):  # no codes of words
+        model = learnt(boosted(60), raw, after, release.parts, secrets)
+    if release.exchanged:
+        yield from _of_exchanged(release, secrets, model)
+    else:
+        typical = _channel_and_counts(release, secrets)
+        if typical is not None:
+            knows = "the fitted table with its secrets, its counts, and the channel"
+            yield Reader(LIST, knows, secrets, {"Bayes": typical}, budget, cells)
+        if model is not None:
+            knows = "raw rows of other people with their secrets, and what a model learns of them"
+            yield Reader(MODEL, knows, secrets, {"boosted": model}, budget, cells)
+    yield from joining(release, secrets)
 
 
 def fresh(release: Release, secrets: Secrets, seen: Any, name: str = FRESH) -> Reader:
@@ -362,27 +371,7 @@ def equal_rows(rows: Any) -> Array:
 # ------------------------------------------------------------------- what the mechanism publishes
 
 
-def _of_single_rows(release: Release, secrets: Secrets) -> Iterator[Reader]:
-    """Yield the reader with counts and channel of typical rows, and the one with a raw model."""
-    cells, budget = equal_rows(release.after), release.budget
-    typical, model = _channel_and_counts(release, secrets), _model_of_raw_rows(release, secrets)
-    if typical is not None:
-        knows = "the fitted table with its secrets, its counts, and the channel"
-        yield Reader(LIST, knows, secrets, {"Bayes": typical}, budget, cells)
-    if model is not None:
-        knows = "raw rows of other people with their secrets, and what a model learns of them"
-        yield Reader(MODEL, knows, secrets, {"boosted": model}, budget, cells)
-
-
-def _model_of_raw_rows(release: Release, secrets: Secrets) -> FloatArray | None:
-    """Return what a model of raw rows claims of released ones; None where these are codes."""
-    raw, seen = release.before, release.after
-    if any(is_words(raw[name]) != is_words(seen[name]) for name in seen):
-        return None
-    return learnt(boosted(60), raw, seen, release.parts, secrets)
-
-
-def _of_exchanged(release: Release, secrets: Secrets) -> Iterator[Reader]:
+def _of_exchanged(release: Release, secrets: Secrets, model: Any) -> Iterator[Reader]:
     """Yield the readers of rows that people have exchanged.
 
     The first has the list of rows with their secrets: he looks each released row up, and knows of
@@ -390,7 +379,6 @@ def _of_exchanged(release: Release, secrets: Secrets) -> Iterator[Reader]:
     """
     owners, alone, own = _looked_up(release, secrets)
     flows = _published_flows(release.estimator, secrets)
-    model = _model_of_raw_rows(release, secrets)
     cells = np.where(owners.max(axis=1) == 1.0, owners.argmax(axis=1), -1)
     ways = {"published flows": np.log(owners @ flows + _LEAST)}
     ways |= {} if model is None else {"flows and a model": model}
@@ -451,22 +439,22 @@ def _channel_and_counts(release: Release, secrets: Secrets) -> FloatArray | None
         return None
     counts = counts[secrets.name] if counts.columns.nlevels > 1 else counts
     places = {None: np.arange(len(cells))}
+    flows = {None: channels}
     if isinstance(channels, dict):
         known = list(counts.index.names[:-1])  # the last one is the typical row
         by = known if len(known) > 1 else known[0]
-        places = release.released.groupby(by, observed=True).indices
-    flows = list(channels.items()) if isinstance(channels, dict) else [(None, channels)]
+        flows, places = channels, release.released.groupby(by, observed=True).indices
     masses = counts.to_numpy(dtype=float).reshape(len(flows), -1, counts.shape[1])
     claims = np.full((len(cells), len(secrets.labels)), np.nan)
     columns = list(counts.columns)
-    for (stratum, channel), mass in zip(flows, masses, strict=True):
+    order = [columns.index(label) if label in columns else -1 for label in secrets.labels]
+    for (stratum, channel), mass in zip(flows.items(), masses, strict=True):
         with np.errstate(invalid="ignore"):  # of secrets that are not there
             told = np.log(channel.T @ mass / mass.sum(axis=0) + _LEAST)
+        told = np.column_stack([told, np.full(len(told), np.nan)])[:, order]
         rows = places.get(stratum, np.zeros(0, dtype=np.intp))
         rows = rows[cells[rows] >= 0]
-        for code, label in enumerate(secrets.labels):
-            if label in columns:
-                claims[rows, code] = told[cells[rows], columns.index(label)]
+        claims[rows] = told[cells[rows]]
     return claims
 
 
