@@ -507,7 +507,8 @@ def audit(
     models, seed = attackers_of(attackers), check_seed(random_state) or 0
     stages = reported("stages of an audit", 4)  # release, readers, attacks, what survived
     with listening(check_verbose(verbose), "audit"), stages as done:
-        release = _released(estimator, table, task, sensitive_features, max_rows, models, seed)
+        given = table, task, sensitive_features, max_rows, models, seed
+        release, untested, n_given, notes = _released(estimator, *given)
         done()
         readers = [reader for secret in release.secrets for reader in readers_of(release, secret)]
         done()
@@ -524,18 +525,15 @@ def audit(
         control=tuple(control),
         others=tuple(others),
         survived=tuple(figures),
-        untested=tuple(
-            f"{shown(name)}: {listed([a, b])} ({n} rows to learn from)"
-            for name, a, b, n in release.few
-        ),
+        untested=tuple(untested),
         knows=tuple({reader.name: reader.knows for reader in readers}.items()),
         promise=certificate.promise(),
         n_rows=len(release.raw),
-        n_given=len(release.table),
+        n_given=n_given,
         n_train=len(parts.train),
         n_choose=len(parts.choose),
         n_test=len(parts.test),
-        notes=(*release.notes, *_notes(release, estimator, readers)),
+        notes=(*notes, *_notes(release, estimator, readers)),
         version=__version__,
         date=utc_now(),
     )
@@ -554,8 +552,8 @@ def _survived(release: Release) -> list[Survived]:
 
 def _released(
     estimator: Any, table: Any, task: Any, beside: Any, max_rows: Any, attackers: Any, seed: int
-) -> Release:
-    """Return a release of rows of a table, or say what cannot be audited."""
+) -> tuple[Release, list[str], int, tuple[str, ...]]:
+    """Return a release of rows of a table, which pairs have too few, how many it has, and notes."""
     frame = in_memory(table, "an audit")
     source = frame_table(frame, "table")
     every = secrets_in(estimator, source, beside, frame)
@@ -578,8 +576,12 @@ def _released(
             warnings.simplefilter("ignore", PufferfishWarning)
             released.append(own.transform(frame.iloc[of], **more))
     work = None if work is None else work.of(chosen)
-    settings = secrets, attackers, work, size, frame, few, notes
-    return Release(own, frame.iloc[chosen], together(released, pieces), rows, parts, *settings)
+    settings = rows, parts, secrets, attackers, work, size
+    release = Release(own, frame.iloc[chosen], together(released, pieces), *settings)
+    untested = [
+        f"{shown(name)}: {listed([a, b])} ({n} rows to learn from)" for name, a, b, n in few
+    ]
+    return release, untested, len(frame), notes
 
 
 LEAST = 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -38,7 +38,6 @@ from sklearn_puffer._review.measured import Measurer, Parts, task_of
 from sklearn_puffer._review.plan import NEARLY, Attacked, Candidate, ColumnFacts, Plan, flat, ranked
 from sklearn_puffer._review.readers import in_memory
 from sklearn_puffer._rows import (
-    RowOrder,
     order_told,
     refuse_twice,
     rows_of,
@@ -105,26 +104,15 @@ def _fact(table: Table, name: Name, use: str, kind: str, *, named: bool) -> Colu
     return ColumnFacts(name, use, kind, n, values.n_missing, remark)
 
 
-@dataclass(frozen=True, eq=False)
 class Given:
-    """What a plan is given: rows, and the roles of columns.
+    """What a plan is given: rows, and the roles of columns, which ``asked`` names.
 
     ``told`` are the secrets of each protected column, or combination of columns, and ``sensitive``
     names them as an estimator takes them. ``labelled`` says whether an index tells whose row is
     whose, and ``order`` what it and the order of the rows tell of the secrets.
     """
 
-    frame: Any
-    told: list[Secrets]
-    sensitive: Any
-    labelled: bool
-    order: RowOrder
-    roles: Mapping[str, list[Name]]
-    facts: tuple[ColumnFacts, ...]
-
-    @classmethod
-    def of(cls, table: Any, sensitive: Any, asked: Mapping[str, Any], settings: Any) -> Given:
-        """Return what is read of a table; ``asked`` names its columns by role."""
+    def __init__(self, table: Any, sensitive: Any, asked: Mapping[str, Any], settings: Any) -> None:
         if sensitive is None:
             raise ValueError(
                 'sensitive is missing; name the columns to protect, such as sensitive="race".'
@@ -139,8 +127,8 @@ class Given:
         edges = {name: edges_of(name, source.values(name), bins[name], None) for name in bins}
         columns = {name: source.values(name) for name in flat(units)}
         alone = [SecretRule((name,), edges, "category").read(columns) for name in columns]
-        order = order_told(rows_of(source, None), alone)
-        told = []
+        self.order, self.labelled = order_told(rows_of(source, None), alone), has_row_labels(source)
+        self.told = []
         for unit in units:
             names = flat([unit])
             secret = SecretRule(tuple(names), edges, "category").read(columns)
@@ -157,11 +145,12 @@ class Given:
                     f"sensitive column {quoted(unit)} has one value only ({listed(labels)}): "
                     "there is nothing to tell apart; name another column."
                 )
-            told.append(Secrets(unit, labels, codes))
-        frame = frame.reset_index(drop=True)
-        roles, facts = _read(frame, flat(units), asked, settings.get("categories") or {})
-        given = {name: list(edges.get(name, [])) or None for name in units} if edges else units
-        return cls(frame, told, given, has_row_labels(source), order, roles, facts)
+            self.told.append(Secrets(unit, labels, codes))
+        self.frame, orders = frame.reset_index(drop=True), settings.get("categories") or {}
+        self.roles, self.facts = _read(self.frame, flat(units), asked, orders)
+        self.sensitive: Any = units
+        if edges:
+            self.sensitive = {name: list(edges.get(name, [])) or None for name in units}
 
     def secrets(self, held: Any, pairs: Any) -> list[Secrets]:
         """Return the secrets of rows that are held out, with the pairs that are protected."""
@@ -387,7 +376,7 @@ def plan(
     if max_rows is not None:
         check_count(max_rows, "max_rows", minimum=2)
     asked = {"public": public, "task": task, "ids": ids, "known": known}
-    given = Given.of(table, sensitive, asked, params)
+    given = Given(table, sensitive, asked, params)
     roles = given.roles
     params |= {"sensitive": given.sensitive, "public": roles["public"]}
     params |= {role: roles[role] for role in ("ids", "known") if roles[role]}

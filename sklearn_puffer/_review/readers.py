@@ -12,8 +12,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -204,81 +202,48 @@ MODEL = "better model"
 INSIDER = "insider"
 
 
-@dataclass(frozen=True, eq=False)
 class Release:
     """Rows before and after a release, and what is public of it.
 
     ``estimator`` is as it was when the tested rows were released. ``rows`` says which rows train,
     choose and test, and ``parts`` the same of what is attacked: of groups of ``size`` rows, which
     stand one after the other, and so are ``secrets``. A reader may join the target of ``task``.
-    ``raw`` is of ``table``, and ``notes`` say which rows; ``few`` are pairs that are not attacked,
-    and how many rows there are to learn from.
+    Attackers look at ``columns``, and ``before`` and ``after`` are the rows as they are given
+    them. The released columns ``known`` are taken as known; ``exchanged`` are rows of a whole
+    table, of which the tested rows are one. ``budget`` is what is guaranteed, ``joined`` that to
+    who joins the target, and ``insiders`` that to an insider, None for nothing.
     """
 
-    estimator: Any
-    raw: Any
-    released: Any
-    rows: RowSplit
-    parts: RowSplit
-    secrets: Sequence[Secrets]
-    attackers: Mapping[str, Any]
-    task: Any
-    size: int
-    table: Any
-    few: Sequence[tuple[Name, Any, Any, int]]
-    notes: tuple[str, ...]
-
-    @cached_property
-    def before(self) -> Any:
-        """The rows as they are, as attackers are given them."""
-        return self._seen(self.raw)
-
-    @cached_property
-    def after(self) -> Any:
-        """The released rows, as attackers are given them."""
-        return self._seen(self.released)
-
-    def _seen(self, rows: Any) -> Any:
-        return side_by_side(seen(rows, self.columns), self.size)
-
-    @property
-    def columns(self) -> list[Name]:
-        """The released columns that attackers look at."""
-        return [name for name in self.released.columns if name in self.estimator.utility_.index]
-
-    @property
-    def exchanged(self) -> bool:
-        """Whether rows are exchanged as a whole table, of which the tested rows are one."""
-        return not self.estimator._fitted.mechanism.by_row
-
-    @property
-    def budget(self) -> Budget:
-        """What is guaranteed."""
-        certificate = self.estimator.certificate_
-        return Budget(certificate.epsilon, certificate.delta, certificate.alpha)
-
-    @property
-    def known(self) -> list[Name]:
-        """The released columns that the guarantee takes as known."""
-        strata = getattr(self._facts, "strata", None) or ()
+    def __init__(
+        self,
+        estimator: Any,
+        raw: Any,
+        released: Any,
+        rows: RowSplit,
+        parts: RowSplit,
+        secrets: Sequence[Secrets],
+        attackers: Mapping[str, Any],
+        task: Any,
+        size: int,
+    ) -> None:
+        self.estimator, self.raw, self.released, self.rows = estimator, raw, released, rows
+        self.parts, self.secrets, self.attackers = parts, secrets, attackers
+        self.task, self.size = task, size
+        certificate, names = estimator.certificate_, list(released.columns)
+        self.columns = [name for name in names if name in estimator.utility_.index]
+        self.before, self.after = (
+            side_by_side(seen(each, self.columns), size) for each in (raw, released)
+        )
+        self.exchanged = not estimator._fitted.mechanism.by_row
+        self.budget = Budget(certificate.epsilon, certificate.delta, certificate.alpha)
+        facts = getattr(certificate, "facts", None)
+        strata = getattr(facts, "strata", None) or ()
         known = getattr(strata, "known", strata)
-        return [name for name in self.released.columns if str(name) in known]
-
-    @property
-    def joined(self) -> Budget | None:
-        """What is guaranteed to who joins the target of the task; None for nothing."""
-        covered = {*map(str, self.known), *getattr(self._facts, "joined", ())}
-        return self.budget if str(self.task.name) in covered else None
-
-    @property
-    def insiders(self) -> Budget | None:
-        """What is guaranteed to an insider; None for nothing."""
-        epsilon = getattr(self._facts, "insiders", None)
-        return None if epsilon is None else Budget(epsilon)
-
-    @property
-    def _facts(self) -> Any:
-        return getattr(self.estimator.certificate_, "facts", None)
+        self.known = [name for name in names if str(name) in known]
+        covered = {*map(str, self.known), *getattr(facts, "joined", ())}
+        self.joined = self.budget if task is not None and str(task.name) in covered else None
+        insiders = getattr(facts, "insiders", None)
+        self.insiders = None if insiders is None else Budget(insiders)
 
     def judge(self) -> Judge:
         """Return the judge of what readers claim."""
@@ -288,17 +253,15 @@ class Release:
             key = (loss.sensitive, loss.secret, loss.against)
             losses[key] = max(loss.upper, losses.get(key, 0.0))
         pure = certificate.holds and budget.alpha is None and not budget.delta
+        # what known columns say of each row; the tested rows of an exchange are apart
+        strata = np.zeros(len(self.raw) // self.size, dtype=np.intp)
+        if self.known:
+            strata = equal_rows(self.released[self.known])[:: self.size]
+        if self.exchanged:
+            strata = 2 * strata + np.isin(np.arange(len(strata)), self.parts.test)
+        apart = strata if self.known or self.exchanged else None
         epsilon = budget.epsilon if pure else math.inf
-        return Judge(self.parts, losses, self._strata(), self.exchanged, epsilon)
-
-    def _strata(self) -> Array | None:
-        """Return what known columns say of each row; the tested rows of an exchange are apart."""
-        if not (self.known or self.exchanged):
-            return None
-        rows = equal_rows(self.released[self.known]) if self.known else np.zeros(len(self.raw), int)
-        rows = rows[:: self.size]
-        tested = np.isin(np.arange(len(rows)), self.parts.test)
-        return 2 * rows + tested if self.exchanged else rows
+        return Judge(self.parts, losses, apart, self.exchanged, epsilon)
 
 
 def readers_of(release: Release, secrets: Secrets) -> Iterator[Reader]:
@@ -434,7 +397,11 @@ def _channel_and_counts(release: Release, secrets: Secrets) -> FloatArray | None
     channels: Any = getattr(release.estimator, "channel_", None)
     if channels is None:
         return None
-    cells, counts = _typical_rows_of(release), release.estimator.counts_
+    prototypes, counts = release.estimator.prototypes_, release.estimator.counts_
+    names = [name for name in release.after.columns if name in prototypes.columns]
+    typical = {digest: k for k, digest in enumerate(_digests(prototypes, names).tolist())}
+    # which typical row each released row is; -1 for none
+    cells = np.array([typical.get(d, -1) for d in _digests(release.released, names).tolist()])
     if (cells >= 0).mean() < _FEW:
         return None
     counts = counts[secrets.name] if counts.columns.nlevels > 1 else counts
@@ -456,14 +423,6 @@ def _channel_and_counts(release: Release, secrets: Secrets) -> FloatArray | None
         rows = rows[cells[rows] >= 0]
         claims[rows] = told[cells[rows]]
     return claims
-
-
-def _typical_rows_of(release: Release) -> Array:
-    """Return which typical row each released row is; -1 for none."""
-    prototypes = release.estimator.prototypes_
-    names = [name for name in release.after.columns if name in prototypes.columns]
-    known = {d: k for k, d in enumerate(_digests(prototypes, names).tolist())}
-    return np.array([known.get(d, -1) for d in _digests(release.released, names).tolist()])
 
 
 # ------------------------------------------------------------------------------- further readers
