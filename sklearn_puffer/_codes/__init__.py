@@ -30,7 +30,6 @@ from sklearn_puffer._codes.secrets import (
     check_known_bins,
     distances_of,
     edges_of,
-    in_intervals,
     in_intervals_of,
     merges_of,
 )
