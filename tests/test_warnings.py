@@ -14,6 +14,7 @@ from sklearn_puffer import PufferfishNoiser, PufferfishSGDClassifier, Pufferfish
 from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._certificates.certificate_figures import ModelFacts
 from sklearn_puffer._noiser import adversaries, assumptions, fit, read_table
+from sklearn_puffer._release import Moved
 from sklearn_puffer._release.drift import ColumnDrift, Drift
 from sklearn_puffer._words import briefly
 from sklearn_puffer.fits import MixtureFit
@@ -161,15 +162,15 @@ SENTENCES = {
     "quiet": lambda: assumptions.quiet_sentence(
         briefly([LONG] * 9), "without it (bins as their median)", LARGE, LARGE
     ),
-    "useless": lambda: say.worthless_sentence(UTILITY),
-    "useless alone": lambda: say.worthless_sentence(UTILITY[:1]),
+    "useless": lambda: say.worthless(UTILITY)[0],
+    "useless alone": lambda: say.worthless(UTILITY[:1])[0],
     "fine": lambda: read_table.too_fine_sentence([(LONG, LARGE)] * 9, LARGE),
     "once": lambda: adversaries.single_rows_sentence([LONG] * 99, 1.0, 19_999),
     "collapsed": lambda: read_table.collapsed_sentence([(LONG, 100, [-1.23456e-7])] * 9),
     "many secrets": lambda: read_table.many_secrets_sentence([(LONG, LARGE)] * 9, LARGE),
     "wide": lambda: fit.wide_sentence([LONG] * 99, 10**999, NOISE, 0),
     "seed": lambda: say.seed_sentence(2**64),
-    "moved": lambda: say.moved_sentence({LONG + str(k): LARGE for k in range(9)}),
+    "moved": lambda: Moved({LONG + str(k): LARGE for k in range(9)}, LARGE).sentence(),
     "uncertified": lambda: say.uncertified_sentence(CERTIFICATE),
     "drift": DRIFT.warning,
     **{

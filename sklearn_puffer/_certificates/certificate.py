@@ -10,6 +10,7 @@ from typing import Any
 from sklearn_puffer._base import check_count, check_verbose, listening, task
 from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._certificates.certificate_figures import (
+    KEYED,
     AboutCount,
     ColumnNoise,
     ColumnUtility,
@@ -37,6 +38,7 @@ from sklearn_puffer._numerics import rounded_up
 from sklearn_puffer._rows import RowGroups
 from sklearn_puffer._tables import records_frame
 from sklearn_puffer._words import quoted, short_number, shown
+from sklearn_puffer.noise import FAMILIES
 from sklearn_puffer.notions import Notion, promised
 
 SCHEMA = "sklearn_puffer.certificate/6"
@@ -523,13 +525,11 @@ loan by at most a factor of e^0.5 = 1.649.
                 "columns (or groups of them) are taken as independent given the secret; where they "
                 "are not, a row tells more."
             )
-        return [*taken, *self._general_risks()]
-
-    def _general_risks(self) -> list[str]:
         further = (
             "a further release" if self.releases == 1 else f"more than {self.releases} releases"
         )
         return [
+            *taken,
             f"{further} of the same rows tells more; hand out this one, or fit with releases=.",
             "what one person's row tells about another's, as in a household, is not covered; "
             "groups= does that.",
@@ -601,17 +601,34 @@ loan by at most a factor of e^0.5 = 1.649.
         return Section(f"Worst pairs of secrets (of {len(self.pairs)})", about, cells)
 
     def _sections(self) -> list[Section]:
+        # not every release is keyed
+        printed = [said for said in self.assumptions if said != KEYED]
         return [
             Section("Noise by column", self._about_noise(), column_cells(self.columns)),
             *([utility_section(self.utility)] if self.utility else []),
-            self._pairs_section(say.about_pairs(self.notion), "source"),
+            self._pairs_section(
+                f"the exact loss, in {'delta' if self.notion.is_chance else 'nats'}, lies between "
+                "lower and upper; recomputed: both were found without the strategy; theorem: upper "
+                "is what a theorem guarantees, and may be far above",
+                "source",
+            ),
             *self._further_sections(),
-            Section("Assumptions", sentences=say.printed(self.assumptions)),
+            Section("Assumptions", sentences=printed),
         ]
 
     def _about_noise(self) -> str:
-        mixes = any(column.unordered and column.theta > 0.0 for column in self.columns)
-        return say.about_theta(self.noise) + say.ABOUT_MIXING * mixes
+        meaning = f": {FAMILIES[self.noise].scale_means}" if self.noise in FAMILIES else ""
+        about = (
+            f"theta is the scale of the noise in the column's unit{meaning}; std is the column's "
+            "standard deviation"
+        )
+        if any(column.unordered and column.theta > 0.0 for column in self.columns):
+            about += (
+                "; of an unordered column theta is -log(1 - rho): with a chance of rho = 1 - "
+                "e^-theta a value is drawn anew, whatever it was, from the shares that all rows "
+                "together have"
+            )
+        return about
 
     def _further_sections(self) -> list[Section]:
         over = self.known_over_set

@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from sklearn_puffer._certificates.certificate_figures import KEYED, ColumnUtility, SetLoss
+from sklearn_puffer._certificates.certificate_figures import ColumnUtility, SetLoss
 from sklearn_puffer._tables import Name
 from sklearn_puffer._words import brief, listed, short_number
-from sklearn_puffer.noise import FAMILIES
 from sklearn_puffer.notions import Notion
 
 
@@ -29,9 +28,11 @@ def about_seed(seed: int, drawn: str, undone: str) -> str:
     )
 
 
-def worthless_sentence(utility: Sequence[ColumnUtility], *, noisy: bool = True) -> str:
-    """Return the warning about columns that change more than a constant in their place would."""
+def worthless(utility: Sequence[ColumnUtility], *, noisy: bool = True) -> list[str]:
+    """Return the warning about columns that change more than a constant, if there are any."""
     worse = [column for column in utility if column.worse]
+    if not worse:
+        return []
     worst = max(worse, key=lambda column: (column.change_sd, column.median_change))
     figures = f" (by {worst.change_sd:.3g} sd; a constant: {worst.constant_sd:.3g})"
     most = f"{brief(worst.name)}{figures if math.isfinite(worst.change_sd) else ''}"
@@ -43,32 +44,11 @@ def worthless_sentence(utility: Sequence[ColumnUtility], *, noisy: bool = True) 
     else:
         way = "leave it out" if one else "see utility_, and leave them out"
     if one:
-        return f"column {most} changes more than a constant in its place would; {way}."
-    return (
+        return [f"column {most} changes more than a constant in its place would; {way}."]
+    return [
         f"{len(worse)} of {len(utility)} columns change more than a constant in their place would, "
         f"most {most}; {way}."
-    )
-
-
-def worthless(utility: Sequence[ColumnUtility], *, noisy: bool = True) -> list[str]:
-    """Return the warning about columns that change more than a constant, if there are any."""
-    worse = any(column.worse for column in utility)
-    return [worthless_sentence(utility, noisy=noisy)] if worse else []
-
-
-def no_secret_message(routing: bool) -> str:
-    """Return the error of `fit` without anything sensitive."""
-    if routing:
-        return (
-            "nothing is sensitive: name the columns of X in sensitive=, or pass "
-            "sensitive_features to fit after set_fit_request(sensitive_features=True)."
-        )
-    return (
-        'nothing is sensitive: name columns of X, PufferfishNoiser(sensitive="race"), or pass '
-        "them to fit, noiser.fit(X, sensitive_features=race); in a Pipeline without metadata "
-        "routing that is pipeline.fit(X, y, noiser__sensitive_features=race), with the name of "
-        "the step in front."
-    )
+    ]
 
 
 def uncertified_sentence(certificate: Any) -> str:
@@ -88,25 +68,10 @@ def seed_sentence(seed: Any) -> str:
     )
 
 
-def moved_sentence(moved: dict[Name, int]) -> str:
-    """Return the warning about values that became others."""
-    total, worst = sum(moved.values()), max(moved, key=lambda name: moved[name])
-    others = f"{total:,}, of these " if len(moved) > 1 else ""
-    return (
-        f"unknown= moved values that were not seen in fit to values that were: {others}"
-        f"{moved[worst]:,} in {brief(worst)}; fit on more rows, or with bins (n_bins=)."
-    )
-
-
 def marked_risks(assumptions: Sequence[str]) -> list[str]:
     """Return the assumptions that limit the guarantee, the gravest first."""
     marks = ("NOTHING is guaranteed", "does NOT cover that", "NOT protected")
     return [said for mark in marks for said in assumptions if mark in said]
-
-
-def printed(assumptions: Sequence[str]) -> list[str]:
-    """Return the assumptions without that of keyed noise, which not every release has."""
-    return [said for said in assumptions if said != KEYED]
 
 
 ONLY_LISTED = (
@@ -126,21 +91,6 @@ AWAITED = (
     "certificate_.over_set computes the loss over all priors in the 95% confidence set, which "
     "takes a while on so many cells, and then it stands here."
 )
-
-
-ABOUT_MIXING = (
-    "; of an unordered column theta is -log(1 - rho): with a chance of rho = 1 - e^-theta a value "
-    "is drawn anew, whatever it was, from the shares that all rows together have"
-)
-
-
-def about_theta(noise: str) -> str:
-    """Return what theta and the words beside it mean."""
-    meaning = f": {FAMILIES[noise].scale_means}" if noise in FAMILIES else ""
-    return (
-        f"theta is the scale of the noise in the column's unit{meaning}; std is the column's "
-        "standard deviation"
-    )
 
 
 def made_line(version: str, date: str, rows: str, n_columns: int | None) -> str:
@@ -174,11 +124,3 @@ def over_set_sentence(over: SetLoss | None, notion: Notion) -> str:
             "the rest"
         )
     return f"{around} {short_number(over.loss)} at these scales, so that {kept}{split}."
-
-
-def about_pairs(notion: Notion) -> str:
-    unit = "delta" if notion.is_chance else "nats"
-    return (
-        f"the exact loss, in {unit}, lies between lower and upper; recomputed: both were found "
-        "without the strategy; theorem: upper is what a theorem guarantees, and may be far above"
-    )

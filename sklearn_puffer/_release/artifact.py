@@ -33,7 +33,6 @@ from sklearn_puffer._release.drift import PARTS, Drift, Margin, compared_rows, n
 from sklearn_puffer._release.mechanism import (
     FittedMechanism,
     Mechanism,
-    Patterns,
     TableRules,
     certificate_from_dict,
 )
@@ -116,11 +115,20 @@ def artifact_text(fitted: FittedMechanism, unknown: Any) -> str:
         "order": plain_names(rules.order),
         "output": None,  # the place of what some mechanisms write
         "missing": rules.missing,
-        "unknown": _written_unknown(unknown),
-        "patterns": _written_patterns(rules.patterns),
+        "unknown": unknown,
+        # the sets of columns that occurred together, in a fixed order
+        "patterns": [
+            (plain_names(group), sorted(map(plain_names, known), key=repr))
+            for group, known in sorted(rules.patterns.items(), key=repr)
+        ],
         "columns": None,
         "certificate": certificate.to_dict(),
     }
+    if isinstance(unknown, Mapping):
+        record["unknown"] = [
+            (plain(name), written_level(plain(value), f"unknown[{name!r}]"))
+            for name, value in unknown.items()
+        ]
     record |= mechanism.to_record()
     record["groups"] = _written_groups(rules.groups)
     _add_margins(record["columns"] or [], rules.margins)
@@ -158,27 +166,10 @@ def written_column(column: Column) -> dict[str, Any]:
     )
 
 
-def _written_patterns(patterns: Patterns) -> list[Any]:
-    """Return the sets of columns that occurred together, in a fixed order."""
-    return [
-        (plain_names(group), sorted(map(plain_names, known), key=repr))
-        for group, known in sorted(patterns.items(), key=repr)
-    ]
-
-
 def _written_groups(groups: RowGroups | None) -> dict[str, Any] | None:
     if groups is None:
         return None
     return {"column": groups.column, "most": groups.max_group, "within": groups.within_group}
-
-
-def _written_unknown(unknown: Any) -> Any:
-    if not isinstance(unknown, Mapping):
-        return unknown
-    return [
-        (plain(name), written_level(plain(value), f"unknown[{name!r}]"))
-        for name, value in unknown.items()
-    ]
 
 
 def read_artifact(text: str) -> tuple[FittedMechanism, Any]:
@@ -187,10 +178,16 @@ def read_artifact(text: str) -> tuple[FittedMechanism, Any]:
     It does not compare its fingerprint with that of its certificate.
     """
     record = Fields(_whole_record(text))
-    for name in ("schema", "version"):
-        record.read(name, str)
+    record.read("schema", str)
+    record.read("version", str)
     record.read("key_material", str, "")
-    kind = _kind_of(record.read("mechanism", str, ""))
+    name = record.read("mechanism", str, "")
+    if name not in Mechanism.kinds:
+        raise FieldError(
+            f"field mechanism is {quoted(name)[:80]}, and this version knows "
+            f"{listed(list(Mechanism.kinds))}"
+        )
+    kind = Mechanism.kinds[name]
     certificate = certificate_from_dict(record.read("certificate", dict), kind.certificate)
     record.read("awaited", bool, False)  # which was written until 0.3
     record.check(certificate.fingerprint == record.read("fingerprint", str), "fingerprint")
@@ -206,18 +203,11 @@ def read_artifact(text: str) -> tuple[FittedMechanism, Any]:
         known = FittedMargins(list(mechanism.released_columns), margins)
         other_priors = replace(certificate.other_priors, fitted=known)
         certificate = replace(certificate, other_priors=other_priors)
-    unknown = _read_unknown(record)
+    unknown = record.read("unknown", str | tuple[tuple[Name, Level], ...])
+    if not isinstance(unknown, str):
+        unknown = {name: read_level(value, "unknown") for name, value in unknown}
     record.end()
     return FittedMechanism(rules, mechanism, certificate), unknown
-
-
-def _kind_of(name: str) -> type[Mechanism]:
-    if name not in Mechanism.kinds:
-        raise FieldError(
-            f"field mechanism is {quoted(name)[:80]}, and this version knows "
-            f"{listed(list(Mechanism.kinds))}"
-        )
-    return Mechanism.kinds[name]
 
 
 def _whole_record(text: str) -> dict[str, Any]:
@@ -259,13 +249,6 @@ def _read_rules(
     record.check(len(rules.order) == len(released) and set(rules.order) == released, "order")
     record.check(released <= set(rules.names), "names")
     return rules
-
-
-def _read_unknown(record: Fields) -> Any:
-    unknown = record.read("unknown", str | tuple[tuple[Name, Level], ...])
-    if isinstance(unknown, str):
-        return unknown
-    return {name: read_level(value, "unknown") for name, value in unknown}
 
 
 def read_level(level: Level, field: str) -> Any:

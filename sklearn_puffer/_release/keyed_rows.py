@@ -196,7 +196,14 @@ def keyed_rows(
     text: row_ids.Text = None,
 ) -> KeyedRows:
     """Return the bits of the rows of a table, by ids in it (perhaps as text) or beside X."""
-    name, values = _ids_of(row_id, table, X, text)
+    if isinstance(row_id, str | int | np.integer):
+        name = resolve(row_id, table.names, "row_id")[0]
+        values = row_ids.read_ids(table, name, text)
+    else:
+        columns = beside(row_id, table.n_rows, X, "row_id", row_ids.read_ids)
+        if len(columns) != 1:
+            raise ValueError(f"row_id has {len(columns)} columns; give one id for each row.")
+        [(name, values)] = columns.items()
     ids = _id_blocks(values, name, bits)
     if noted is not None:
         noted.ids_of(values, name)
@@ -211,7 +218,13 @@ def check_keying(
         raise TypeError(f"dataset must be a str, got {quoted(dataset)}; name the table by it.")
     number = check_count(release, "release", minimum=0)
     if row_id is None:
-        _check_fresh(key, dataset, number)
+        is_given = {"key": key is not None, "dataset": dataset != "", "release": number != 0}
+        for name in (name for name in is_given if is_given[name]):
+            raise ValueError(
+                f"{name} is given without row_id, and keyed noise is drawn for an id: by its "
+                "values alone equal rows would have equal noise, and frequencies undo that; name "
+                "the column of ids with row_id=."
+            )
         return None
     if random_state is not None:
         raise ValueError(
@@ -222,27 +235,6 @@ def check_keying(
     ids = row_id if noted is None else noted.row_id
     material = fresh_key() if key is None else read_key(key)
     return Keying(ids, material, dataset, number, key, noted)
-
-
-def _check_fresh(key: Any, dataset: str, release: int) -> None:
-    is_given = {"key": key is not None, "dataset": dataset != "", "release": release != 0}
-    for name in is_given:
-        if is_given[name]:
-            raise ValueError(
-                f"{name} is given without row_id, and keyed noise is drawn for an id: by its "
-                "values alone equal rows would have equal noise, and frequencies undo that; name "
-                "the column of ids with row_id=."
-            )
-
-
-def _ids_of(row_id: Any, table: Table, X: Any, text: row_ids.Text) -> tuple[Name, Values]:
-    if isinstance(row_id, str | int | np.integer):
-        name = resolve(row_id, table.names, "row_id")[0]
-        return name, row_ids.read_ids(table, name, text)
-    columns = beside(row_id, table.n_rows, X, "row_id", row_ids.read_ids)
-    if len(columns) != 1:
-        raise ValueError(f"row_id has {len(columns)} columns; give one id for each row.")
-    return next(iter(columns.items()))
 
 
 def _id_blocks(

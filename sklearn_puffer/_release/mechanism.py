@@ -33,7 +33,7 @@ from sklearn_puffer._release.drift import Margin, Watch
 from sklearn_puffer._release.keyed_rows import KeyedRows, Keying
 from sklearn_puffer._rows import UNCOVERED, RowGroups, RowOrder, check_named
 from sklearn_puffer._tables import Missing, Name, Table, Values
-from sklearn_puffer._words import listed, quoted, shown
+from sklearn_puffer._words import brief, listed, quoted, shown
 from sklearn_puffer.notions import promised
 
 Patterns = Mapping[tuple[Name, ...], Set[tuple[Name, ...]]]
@@ -90,7 +90,13 @@ class Moved:
 
     def sentence(self) -> str:
         """Return the warning."""
-        return say.moved_sentence(dict(self.counts))
+        total = sum(self.counts.values())
+        worst = max(self.counts, key=lambda name: self.counts[name])
+        others = f"{total:,}, of these " if len(self.counts) > 1 else ""
+        return (
+            f"unknown= moved values that were not seen in fit to values that were: {others}"
+            f"{self.counts[worst]:,} in {brief(worst)}; fit on more rows, or with bins (n_bins=)."
+        )
 
     def share(self) -> float:
         """Return the share of the values that were moved, in the worst column."""

@@ -52,14 +52,20 @@ class StreamRelease:
         stream: TableStream,
         keying: Keying | None,
     ) -> None:
-        self._fitted, self._draw = fitted, draw
-        self._stream = stream.with_labels(
-            [column.name for column in fitted.mechanism.released_columns]
-        )
-        self._keying = keying
+        """``keying`` becomes that of the column of ids."""
+        if keying is not None:
+            why = "a stream has its ids in a column; name that column."
+            keying = replace(keying, row_id=_id_column(keying.row_id, stream.names, why))
+        self._fitted, self._draw, self._keying = fitted, draw, keying
+        columns = [column.name for column in fitted.mechanism.released_columns]
+        self._stream = stream.with_labels(columns)
         self._names = _needed(fitted.rules, stream, keying)
-        types = [self._stream.schema.field(name) for name in self._names]
-        self.schema = released_schema(fitted, arrow("a stream").schema(types).empty_table())
+        pa, read = arrow("a stream"), self._stream.schema
+        empty = pa.schema([read.field(name) for name in self._names]).empty_table()
+        # the types of a release are the same whatever the values
+        types = {name: empty.schema.field(name).type for name in fitted.rules.passed}
+        types |= fitted.mechanism.types(frame_table(empty), empty.schema)
+        self.schema = pa.schema([pa.field(str(name), types[name]) for name in fitted.rules.order])
         self._context = None if keying is None else fitted.context(keying)
 
     def check_ids(self) -> None:
@@ -187,28 +193,12 @@ def _type_of(column: Column) -> str:
     return "string"
 
 
-def keying_of_stream(keying: Keying | None, stream: TableStream) -> Keying | None:
-    """Return how the noise of a stream is keyed, with the name of the column of ids."""
-    if keying is None:
-        return None
-    why = "a stream has its ids in a column; name that column."
-    return replace(keying, row_id=_id_column(keying.row_id, stream.names, why))
-
-
 def _needed(rules: TableRules, stream: TableStream, keying: Keying | None) -> list[str]:
     """Return the columns that are read: the released columns and the ids."""
     rules.check_columns(stream.names, "batches")
     names = [str(name) for name in rules.order]
     more = [] if keying is None or keying.row_id in names else [keying.row_id]
     return [*names, *more]
-
-
-def released_schema(fitted: FittedMechanism, empty: Any) -> Any:
-    """Return the types of a release of rows of the types of ``empty``, whatever their values."""
-    pa, table = arrow("a stream"), frame_table(empty)
-    types = {name: empty.schema.field(name).type for name in fitted.rules.passed}
-    types |= fitted.mechanism.types(table, empty.schema)
-    return pa.schema([pa.field(str(name), types[name]) for name in fitted.rules.order])
 
 
 Words = NDArray[np.uint64]
@@ -257,17 +247,13 @@ class SeenIds:
         """Keep a run, merged with shorter ones, so that there are few."""
         while self._runs and len(self._runs[-1]) <= 2 * len(run):
             run = np.sort(np.concatenate([self._runs.pop(), run]), kind="stable")
-        if len(run) >= self._on_disk:
-            self._filed.append(_filed(run))
-        else:
+        if len(run) < self._on_disk:
             self._runs.append(run)
-
-
-def _filed(run: Array) -> Array:
-    with TemporaryFile() as file:  # the mapped file stays, and has no name
-        file.write(run.tobytes())
-        file.flush()
-        return np.memmap(file, dtype=run.dtype, mode="r")
+            return
+        with TemporaryFile() as file:  # the mapped file stays, and has no name
+            file.write(run.tobytes())
+            file.flush()
+            self._filed.append(np.memmap(file, dtype=run.dtype, mode="r"))
 
 
 def plan_release(fitted: FittedMechanism, unknown: Any, X: Any, keying: Keying) -> Any:

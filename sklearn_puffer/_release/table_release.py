@@ -48,7 +48,6 @@ from sklearn_puffer._release.mechanism import Draw, FittedMechanism, LearntMecha
 from sklearn_puffer._release.out_of_memory import (
     StreamRelease,
     check_lazily,
-    keying_of_stream,
     plan_release,
 )
 from sklearn_puffer._rows import (
@@ -120,13 +119,37 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         parameters = self._checked_parameters()
         rows = self._rows_to_fit(X, y, sensitive_features, sample_weight)
         learnt = self._learnt(parameters, rows)
-        self._take(learnt, rows)
+        told = [*about_bins(rows.sensitive), *say.about_listed(self.secret_pairs)]
+        told += learnt.order.sentences()
+        named = hasattr(self, "feature_names_in_")
+        self._fitted = learnt.fitted(rows.table.names, named=named, told=told)
+        for name in getattr(self, "_shown", ()):
+            self.__dict__.pop(name, None)
+        for name, value in learnt.attributes.items():
+            setattr(self, name, value)
+        self._shown = tuple(learnt.attributes)
+        self.secret_pairs_ = learnt.pairs
+        self._note_parameters()
+        self._go_on_counting()
+        self._warn(learnt.warnings, "fit", stacklevel=3)
+        self._warn(learnt.order.warnings(), "order", stacklevel=3)
+        self._warn(learnt.useless, "utility", UtilityWarning, stacklevel=3)
         self._taken(learnt)
 
     def _rows_to_fit(self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any) -> FitRows:
         """Return the rows of a fit, and note the columns of X."""
         if self.sensitive is None and sensitive_features is None:
-            raise ValueError(say.no_secret_message(get_config()["enable_metadata_routing"]))
+            if get_config()["enable_metadata_routing"]:
+                raise ValueError(
+                    "nothing is sensitive: name the columns of X in sensitive=, or pass "
+                    "sensitive_features to fit after set_fit_request(sensitive_features=True)."
+                )
+            raise ValueError(
+                'nothing is sensitive: name columns of X, PufferfishNoiser(sensitive="race"), or '
+                "pass them to fit, noiser.fit(X, sensitive_features=race); in a Pipeline without "
+                "metadata routing that is pipeline.fit(X, y, noiser__sensitive_features=race), "
+                "with the name of the step in front."
+            )
         if self.sensitive is not None and sensitive_features is not None:
             raise ValueError(
                 f"sensitive={self.sensitive!r} and sensitive_features are both given; "
@@ -142,23 +165,6 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         if sensitive_features is not None:
             secrets = beside(sensitive_features, table.n_rows, X, "sensitive_features")
         return FitRows(table, secrets, sample_weight, self.sensitive, y)
-
-    def _take(self, learnt: LearntMechanism, rows: FitRows) -> None:
-        named = hasattr(self, "feature_names_in_")
-        told = [*about_bins(rows.sensitive), *say.about_listed(self.secret_pairs)]
-        told += learnt.order.sentences()
-        self._fitted = learnt.fitted(rows.table.names, named=named, told=told)
-        for name in getattr(self, "_shown", ()):
-            self.__dict__.pop(name, None)
-        for name, value in learnt.attributes.items():
-            setattr(self, name, value)
-        self._shown = tuple(learnt.attributes)
-        self.secret_pairs_ = learnt.pairs
-        self._note_parameters()
-        self._go_on_counting()
-        self._warn(learnt.warnings, "fit", stacklevel=4)
-        self._warn(learnt.order.warnings(), "order", stacklevel=4)
-        self._warn(learnt.useless, "utility", UtilityWarning, stacklevel=4)
 
     def _note_order(self, stream: Any) -> None:
         """Say what the order of the rows of a file tells, if an engine fitted it without seeing it.
@@ -353,19 +359,18 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         keying = check_keying(row_id, key, dataset, release, self.random_state)
         loud = check_verbose(self.verbose)
         self._check_ready(keying)
-        self._check_by_row()
+        if not self._fitted.mechanism.by_row:
+            raise ValueError(
+                "rows are exchanged with all of a table, and a stream comes in pieces; call "
+                "transform on the whole table."
+            )
         refuse_parts(self._fitted.rules.groups, "batches are released as they come")
-        stream = stream_of(batches)
-        keying = keying_of_stream(keying, stream)
-        stream_release = StreamRelease(self._fitted, self._draw(), stream, keying)
+        stream = StreamRelease(self._fitted, self._draw(), stream_of(batches), keying)
         with listening(loud, "release"):
-            stream_release.check_ids()
-        batches = stream_release.batches(
-            self._entropies(), verbose=loud
-        )  # whose error comes out as it is
-        return arrow("a stream of batches").RecordBatchReader.from_batches(
-            stream_release.schema, batches
-        )
+            stream.check_ids()
+        # its errors come out as they are
+        released = stream.batches(self._entropies(), verbose=loud)
+        return arrow("a stream of batches").RecordBatchReader.from_batches(stream.schema, released)
 
     def _release_noted(
         self, X: Any, row_id: Any, key: bytes, *, marks: Any, whole: bool, **about: Any
@@ -560,7 +565,9 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
             refuse_parts(groups, "X is lazy, and each of its parts is released where it is")
             check_lazily(container, on_drift)
             with listening(loud, "release"):
-                return self._planned(X, keying)
+                if not fitted.mechanism.by_row:
+                    return fitted.mechanism.planned(self, fitted, X, keying)
+                return plan_release(fitted, self.unknown, X, keying)
         with listening(loud, "release"):
             table = next_table(self, X)
             if groups is not None:
@@ -613,21 +620,6 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         keyed = None if keying is None else keying.rows(table, X, self._fitted.context(keying))
         draw = replace(draw, entropy=self._entropies()(), keyed=keyed)
         return self._fitted.mechanism.released(table, self._fitted.rules, draw)
-
-    def _planned(self, X: Any, keying: Keying) -> Any:
-        """Return the plan of the release of a lazy table."""
-        mechanism = self._fitted.mechanism
-        if not mechanism.by_row:
-            return mechanism.planned(self, self._fitted, X, keying)
-        return plan_release(self._fitted, self.unknown, X, keying)
-
-    def _check_by_row(self) -> None:
-        """Refuse a stream, where rows are not released one by one."""
-        if not self._fitted.mechanism.by_row:
-            raise ValueError(
-                "rows are exchanged with all of a table, and a stream comes in pieces; call "
-                "transform on the whole table."
-            )
 
     def _fingerprint(self, certificate: Any) -> str:
         return replace(self._fitted, certificate=certificate).fingerprint()
