@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -66,8 +66,6 @@ class ExchangeFacts:
     one_secret, alone, below_ten, beyond : float
         The shares of people in strata with one secret, with one person, with fewer than ten, and in
         strata whose odds of a pair differ from the table's by more than a factor of e^epsilon.
-    travelling : tuple of str
-        Sensitive columns that are released with their rows.
     distances : tuple of float
         The distance of each pair, which multiplies its budget; empty if all are 1. Losses are per
         unit of distance.
@@ -76,6 +74,8 @@ class ExchangeFacts:
     kept : tuple of Kept
         ``stay`` by secret.
     """
+
+    RETIRED: ClassVar[tuple[str, ...]] = ("travelling",)
 
     stay: float
     unchanged: bool
@@ -89,7 +89,6 @@ class ExchangeFacts:
     alone: float
     below_ten: float
     beyond: float
-    travelling: tuple[str, ...]
     distances: tuple[float, ...] = ()
     merged: bool = False
     kept: tuple[Kept, ...] = ()
@@ -299,7 +298,6 @@ def certified(
         matching=mechanism.matching,
         strata=tuple(map(mechanism.coarse.named, mechanism.strata)),
         n_strata=len(people),
-        travelling=tuple(str(c.name) for c in mechanism.columns if c.name in secret.names),
         distances=tuple(np.repeat(mechanism.distances, 2).tolist()),
         merged=bool(secret.merged),
         **_of_strata(mechanism, people),
