@@ -9,12 +9,11 @@ at every point y of the same grid. The kernel is a product, so one axis is treat
 every number is positive, so nothing ever cancels. Two ways serve one axis:
 
 - *dense*, for few atoms: a matrix of kernel values and one matrix product;
-- *scan*, for many: what arrives from the left and what arrives from the right each obey a
-  recurrence of one step. It is run over short blocks side by side, and the block totals are a
-  smaller problem of the same kind, so n atoms take O(n) operations, O(log n) of them in sequence.
+- *scan*, for many: what arrives from the left and what arrives from the right are summed apart, as
+  cumulative sums of m(x) e^(x/theta). Where that factor would be too large the scan takes log2 n
+  steps: after k of them the sum at each point is that of the 2^k points up to it.
 
-Where floats would underflow the sums are taken as logs, by a scan of its own: after k steps the log
-at each point is that of the 2^k points up to it, so that log2 n steps are enough.
+Where floats would underflow the second scan adds logs.
 """
 
 # How large the rounding error can be. Write u = 2^-53, and assume that `exp` and `log` are right to
@@ -35,20 +34,21 @@ at each point is that of the 2^k points up to it, so that log2 n steps are enoug
 #    by at most E (|log h| + log n) + 10u S. An unordered axis of n atoms is worth n/10 + 8 steps.
 # 3. Dense. Kernel values 4u and their product over g axes, less than 5gu; inner products of length
 #    n, nu in whatever order BLAS takes them.
-# 4. Scan. In each level a term takes at most B steps up and B steps down, B being the length of the
-#    blocks. A step is one factor (4u), one product and one addition (2u): 12u for each atom of a
-#    block. The last two additions: 2u.
+# 4. Scan. Cumulative: two factors with exponents up to 64 (4u each, and 2u of the exponent), two
+#    products, n additions. In steps: a factor (4u), a product and an addition (2u) in each step and
+#    where both sides meet; what a scan that ends early leaves out is less than u on either side.
+#    With more atoms than are dense the first bound, n + 4 * 64 + 14, is the larger one.
 # 5. Masses: count and total may be rounded, and their quotient: 3u; their logs one step of line 2.
 #    Line 1 holds with unordered axes as well, where f(0) <= 0 is the log of a sum over them.
-# 6. Underflow. A product that underflows is wrong by at most 2^-1074. Fewer than 2^60 of them meet
-#    in one sum, and sums below 2^-900 are not used: less than 2^-100 of the sum. One more u covers
-#    that.
+# 6. Underflow. A product that underflows is wrong by at most 2^-1074, and by e^64 < 2^93 times that
+#    behind a cumulative sum. Fewer than 2^27 of them meet in one sum, and sums below 2^-900 are not
+#    used: less than 2^-54 of the sum. One more u covers that.
 #
 # Products of (1 + u) and logarithms of (1 + x) are covered by a factor 1.01 on the total.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from math import log, prod
 
@@ -66,10 +66,9 @@ LONGEST = 2.0**400
 
 _DENSE_ATOMS = 256
 _MERGED_ATOMS = 64
-_BLOCK = 16
-_SINGLE_BLOCK = 32
-_SINGLE_BLOCK_OF_MANY = 128
-_MANY_LANES = 64
+# Axes of so many scales at most are summed by cumulative sums (line 4 above).
+_NEAR = 64.0
+_LEFT_OUT = 2.0**-58  # of a sum, at most, what comes from the points one step farther away
 
 
 class Axis:
@@ -78,22 +77,19 @@ class Axis:
     Parameters
     ----------
     atoms : ndarray of shape (n,)
-    lanes : int
-        How many mass vectors will pass through the axis side by side.
     """
 
-    def __init__(self, atoms: FloatArray, lanes: int) -> None:
+    def __init__(self, atoms: FloatArray) -> None:
         self.atoms = atoms
         self.size = len(atoms)
         self.span = float(atoms[-1] - atoms[0])
-        self._blocks = _block_lengths(self.size, lanes)
 
     kernel_units = 5.0  # line 3 above
 
     @property
     def scan_units(self) -> float:
         """The rounding of sums by the scan, in u (lines 4 above)."""
-        return 12.0 * sum(self._blocks) + 2.0
+        return self.size + 4.0 * _NEAR + 14.0
 
     @property
     def log_steps(self) -> float:
@@ -105,28 +101,24 @@ class Axis:
         """Distances of all atoms to each other, shape (n, n)."""
         return np.abs(self.atoms[:, None] - self.atoms)
 
-    @cached_property
-    def _gaps(self) -> list[FloatArray]:
-        """Rounded gap before each atom, in blocks; then before each block, and so on."""
-        gaps, atoms = [], self.atoms
-        for length in self._blocks:
-            before = np.diff(atoms, prepend=atoms[:1])
-            gaps.append(_in_blocks(before[None], length)[:, 0])
-            atoms = atoms[::length]
-        return gaps
-
     def kernel(self, theta: float) -> FloatArray:
         """Return the matrix of e^(-distance/theta), shape (n, n)."""
         return np.exp(self.distances / -theta)
 
     def convolved(self, masses: FloatArray, theta: float) -> FloatArray:
         """Return the sums, of shape (lanes, n), for masses of shape (n, lanes)."""
-        decays = [np.exp(gap / -theta) for gap in self._gaps]
-        blocks = _in_blocks(masses.transpose(1, 0), self._blocks[0])
-        sums = blocks.copy()
-        _add_from_left(decays, blocks, sums)
-        _add_from_right(decays, blocks, sums)
-        return _out_of_blocks(sums, self.size)
+        atoms, rows = self.atoms, masses.T
+        if self.span <= _NEAR * theta:
+            t = (atoms - atoms[0]) / theta
+            up, down = np.exp(t), np.exp(-t)
+            sums: FloatArray = np.cumsum(rows * up, axis=1) * down
+            behind = np.cumsum((rows * down)[:, ::-1], axis=1)[:, ::-1]
+            sums[:, :-1] += behind[:, 1:] * up[:-1]
+            return sums
+        sums = _sums_up_to(atoms, rows, theta)
+        behind = _sums_up_to(-atoms[::-1], rows[:, ::-1], theta)[:, ::-1]
+        sums[:, :-1] += behind[:, 1:] * np.exp(np.diff(atoms) / -theta)
+        return sums
 
     def log_convolved(self, logs: FloatArray, theta: float) -> FloatArray:
         """Return the logs of the same sums, given those of the masses."""
@@ -199,6 +191,19 @@ def log_rounding(steps: float, n_terms: float) -> tuple[float, float]:
     return relative, relative * log(n_terms) + SECOND_ORDER * UNIT * (10.0 * steps + MASS_ERROR)
 
 
+def _sums_up_to(atoms: FloatArray, masses: FloatArray, theta: float) -> FloatArray:
+    """Return the decayed sums over atoms up to each, for masses of shape (lanes, n)."""
+    sums, reach = masses.copy(order="C"), 1
+    while reach < len(atoms):
+        decay = np.exp((atoms[reach:] - atoms[:-reach]) / -theta)
+        arriving = sums[:, :-reach] * decay
+        if decay.max() <= _LEFT_OUT and (arriving <= _LEFT_OUT * sums[:, reach:]).all():
+            break  # so is all from farther away, each stretch as much less than the next
+        sums[:, reach:] += arriving
+        reach *= 2
+    return sums
+
+
 def log_sums_up_to(atoms: FloatArray, logs: FloatArray, theta: float) -> FloatArray:
     """Return the logs of the decayed sums over atoms up to each, for logs of shape (lanes, n)."""
     sums, reach = logs.copy(), 1
@@ -244,7 +249,7 @@ class PriorGrid:
         self._kept = [k for k, atoms in enumerate(axes) if len(atoms) > 1] or [0]
         mixed = shares or [None] * len(axes)
         self._axes = [
-            Axis(axes[k], masses.size // len(axes[k])) if drawn is None else MixingAxis(drawn)
+            Axis(axes[k]) if drawn is None else MixingAxis(drawn)
             for k, drawn in ((k, mixed[k]) for k in self._kept)
         ]
         self._passes = _passes(self._axes)
@@ -327,83 +332,3 @@ def _passes(axes: Sequence[Axis | MixingAxis]) -> list[list[int]]:
 def _kronecker(left: FloatArray, right: FloatArray) -> FloatArray:
     size = len(left) * len(right)
     return (left[:, None, :, None] * right[None, :, None, :]).reshape(size, size)
-
-
-def _block_lengths(n_atoms: int, lanes: int) -> list[int]:
-    """Return the length of the blocks of each level; the last level is one block."""
-    single = _SINGLE_BLOCK_OF_MANY if lanes >= _MANY_LANES else _SINGLE_BLOCK
-    lengths = []
-    while n_atoms > single:
-        lengths.append(_BLOCK)
-        n_atoms = -(-n_atoms // _BLOCK)
-    return [*lengths, n_atoms]
-
-
-def _add_from_left(decays: Sequence[FloatArray], masses: FloatArray, sums: FloatArray) -> None:
-    """Add to ``sums``, at each point, the decayed masses of the points left of it.
-
-    Both have shape (block, lanes, blocks), and ``decays[0]`` has shape (block, blocks).
-    """
-    decay, length = decays[0], masses.shape[0]
-    arriving = np.zeros_like(masses[0])
-    if len(decays) > 1:
-        total = masses[0].copy()
-        for k in range(1, length):
-            total *= decay[k]
-            total += masses[k]
-        entering = np.zeros_like(total)
-        entering[:, 1:] = total[:, :-1]
-        entering *= decay[0]
-        arriving = _over_blocks(_add_from_left, decays[1:], entering)
-        sums[0] += arriving
-    for k in range(1, length):
-        arriving += masses[k - 1]
-        arriving *= decay[k]
-        sums[k] += arriving
-
-
-def _add_from_right(decays: Sequence[FloatArray], masses: FloatArray, sums: FloatArray) -> None:
-    """Add to ``sums``, at each point, the decayed masses of the points right of it."""
-    decay, length = decays[0], masses.shape[0]
-    arriving = np.zeros_like(masses[0])
-    if len(decays) > 1:
-        total = masses[length - 1].copy()
-        for k in range(length - 1, 0, -1):
-            total *= decay[k]
-            total += masses[k - 1]
-        total = _over_blocks(_add_from_right, decays[1:], total)
-        arriving[:, :-1] = (total * decay[0])[:, 1:]
-        sums[length - 1] += arriving
-    for k in range(length - 1, 0, -1):
-        arriving += masses[k]
-        arriving *= decay[k]
-        sums[k - 1] += arriving
-
-
-def _over_blocks(
-    add: Callable[[Sequence[FloatArray], FloatArray, FloatArray], None],
-    decays: Sequence[FloatArray],
-    totals: FloatArray,
-) -> FloatArray:
-    """Solve the smaller problem whose masses are block totals, shape (lanes, blocks)."""
-    blocks = _in_blocks(totals, decays[0].shape[0])
-    sums = blocks.copy()
-    add(decays, blocks, sums)
-    return _out_of_blocks(sums, totals.shape[1])
-
-
-def _in_blocks(values: FloatArray, length: int) -> FloatArray:
-    """Cut (lanes, n) into consecutive blocks, zeros behind, as (length, lanes, blocks)."""
-    lanes, size = values.shape
-    n_blocks = -(-size // length)
-    if size < n_blocks * length:
-        padded = np.zeros((lanes, n_blocks * length))
-        padded[:, :size] = values
-        values = padded
-    return values.reshape(lanes, n_blocks, length).transpose(2, 0, 1).copy()
-
-
-def _out_of_blocks(blocks: FloatArray, size: int) -> FloatArray:
-    """Undo `_in_blocks`."""
-    length, lanes, n_blocks = blocks.shape
-    return blocks.transpose(1, 2, 0).reshape(lanes, n_blocks * length)[:, :size]
