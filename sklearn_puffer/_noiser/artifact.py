@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sklearn_puffer._certificates import Certificate
 from sklearn_puffer._codes import Column
 from sklearn_puffer._documents import FieldError, Fields, all_written, stated, written
 from sklearn_puffer._noise import MixedNoise, Mixing, without_mixings
@@ -17,12 +16,11 @@ from sklearn_puffer._noiser.release import (
     ColumnRelease,
     Least,
     as_certified,
-    finer_steps,
     fingerprint,
     noisier,
     release_table,
     scale_of,
-    types_of_columns,
+    type_of,
 )
 from sklearn_puffer._noiser.utility import RawDistribution, utilities
 from sklearn_puffer._release import (
@@ -36,7 +34,7 @@ from sklearn_puffer._release import (
     read_column,
     written_column,
 )
-from sklearn_puffer._rows import Output, RowGroups
+from sklearn_puffer._rows import Output
 from sklearn_puffer._tables import Name, Table, series
 from sklearn_puffer._words import shown
 from sklearn_puffer.noise import FAMILIES, Noise, family_of, written_family
@@ -84,16 +82,33 @@ class NoiseOfColumns(Mechanism):
 
     def types(self, table: Table, schema: Any) -> dict[Name, Any]:
         """Return the Arrow types that can hold any value with noise."""
-        return types_of_columns(self.columns, table)
+        return {release.column.name: type_of(release, table) for release in self.columns}
 
     def to_record(self) -> dict[str, Any]:
         """Return the fields of a release artifact."""
-        return written_noise(self.columns, self.least)
+        records = [_written_release(release) for release in self.columns]
+        for record, release, (scale, grid) in zip(records, self.columns, self.least, strict=True):
+            if (scale, grid) != (scale_of(release), release.grid):
+                record["certified"] = {"scale": float(scale).hex(), "grid": written(grid)}
+        noises = [release.noise for release in self.columns if release.noise is not None]
+        fields = {"output": self.columns[0].output, "columns": records}
+        return fields | ({"noise": _written_family(noises[0])} if noises else {})
 
     @classmethod
     def from_record(cls, record: Fields, columns: Sequence[Fields]) -> Mechanism:
         """Return the noise that was written."""
-        return cls(*read_noise(record, columns))
+        output, noise, family = record.read("output", Output), None, record.inner("noise")
+        if family is not None:
+            parameters = {"k": family.number("k")} if family.has("k") else {}
+            noise = family_of(family.read("family", str), parameters)
+        releases, certified = [_read_release(column, noise, output) for column in columns], []
+        for column, release in zip(columns, releases, strict=True):
+            # those that are drawn where the record has no others
+            least, drawn = column.inner("certified"), (scale_of(release), release.grid)
+            certified.append(
+                drawn if least is None else (least.number("scale"), least.number("grid"))
+            )
+        return cls(releases, certified)
 
     def released(self, table: Table, rules: TableRules, draw: Draw) -> Released:
         """Return a table released in the caller's own type, and how many values were moved."""
@@ -108,7 +123,15 @@ class NoiseOfColumns(Mechanism):
         times = "once" if certificate.releases == 1 else f"{certificate.releases} times"
         dependent, each = [_ROW], "row"
         if certificate.groups is not None:
-            dependent, each = _about_groups(certificate.groups), "group"
+            column, most = shown(certificate.groups.column), certificate.groups.max_group
+            alike = certificate.groups.within_group == "any"
+            within, each = "in any way" if alike else "not at all, given it", "group"
+            dependent = [
+                f"Rows with the same {column} share their secret, and depend on each other "
+                f"{within}; what one group tells about another is not covered.",
+                f"At most {most} rows of a group are released in all, and which and how many they "
+                "are tells nothing about the secret.",
+            ]
         family = certificate.noise
         return Terms(
             how=f"with {f'{family} noise' if family in FAMILIES else 'noise of its own family'}",
@@ -138,7 +161,7 @@ class NoiseOfColumns(Mechanism):
     def units(self) -> list[int]:
         """Return how many certified grid steps of each column make one step of the drawn noise."""
         pairs = zip(self.columns, self.least, strict=True)
-        return [finer_steps(release, grid) for release, (_, grid) in pairs]
+        return [round(r.grid / grid) if grid > 0.0 else 1 for r, (_, grid) in pairs]
 
 
 _ROW = "What the row of one person tells about another is not covered."
@@ -181,16 +204,6 @@ def _has_set(release: Any) -> bool:
     return has_set and proven and certificate.prior.startswith("the counted prior")
 
 
-def _about_groups(groups: RowGroups) -> list[str]:
-    within = "in any way" if groups.within_group == "any" else "not at all, given it"
-    return [
-        f"Rows with the same {shown(groups.column)} share their secret, and depend on each other "
-        f"{within}; what one group tells about another is not covered.",
-        f"At most {groups.max_group} rows of a group are released in all, and which and how many "
-        "they are tells nothing about the secret.",
-    ]
-
-
 def with_more_noise(fitted: FittedMechanism, factor: float) -> FittedMechanism:
     """Return the same values with ``factor`` times the noise.
 
@@ -200,49 +213,32 @@ def with_more_noise(fitted: FittedMechanism, factor: float) -> FittedMechanism:
         If the values of a column do not lie on the grid of noise that large.
     """
     noise: Any = fitted.mechanism
-    columns = [noisier(release, factor) for release in noise.columns]
-    return replace(
-        fitted,
-        mechanism=replace(noise, columns=columns),
-        certificate=_with_noise(fitted.certificate, columns, factor, noise.distributions),
-    )
-
-
-def _with_noise(
-    certificate: Certificate,
-    releases: Sequence[ColumnRelease],
-    factor: float,
-    distributions: Sequence[RawDistribution],
-) -> Certificate:
-    """Return the certificate of the same release under more noise, which only lowers the losses."""
+    certificate, releases = fitted.certificate, [noisier(r, factor) for r in noise.columns]
     columns = tuple(
         replace(column, theta=scale_of(release), grid=release.grid)
         for column, release in zip(certificate.columns, releases, strict=True)
     )
-    grids = np.array([column.grid for column in columns])
-    fitted = certificate.fitted
+    bare = certificate.fitted
+    if bare is not None:
+        # drawn scales are rounded up, so that this one is never larger
+        weights = np.nextafter(bare.problem.weights * factor, 0.0)
+        grids = np.array([column.grid for column in columns])
+        bare = replace(bare, problem=replace(bare.problem, weights=weights), grids=grids)
     told = f"The noise is {factor:g} times what was certified; the losses are those of less noise."
-    # drawn scales are rounded up, so that this one is never larger
-    if fitted is not None:
-        weights = np.nextafter(fitted.problem.weights * factor, 0.0)
-        problem = replace(fitted.problem, weights=weights)
-        fitted = replace(fitted, problem=problem, grids=grids)
+    changes = utilities(releases, noise.distributions, [column.spread for column in columns])
+    # more noise only lowers the losses
     pairs = tuple(replace(pair, lower=0.0, source="theorem") for pair in certificate.pairs)
-    return replace(
+    certificate = replace(
         certificate,
         method=replace(certificate.method, columns=columns),
         proof=replace(certificate.proof, pairs=pairs),
-        other_priors=replace(certificate.other_priors, fitted=fitted),
+        other_priors=replace(certificate.other_priors, fitted=bare),
         assumptions=[*certificate.assumptions, told],
         utility=tuple(
-            fitted.changed(changes)
-            for changes, fitted in zip(
-                utilities(releases, distributions, [column.spread for column in columns]),
-                certificate.utility,
-                strict=True,
-            )
+            of.changed(change) for of, change in zip(certificate.utility, changes, strict=True)
         ),
     )
+    return replace(fitted, mechanism=replace(noise, columns=releases), certificate=certificate)
 
 
 def stand_ins(margins: Sequence[Margin], columns: Sequence[Column]) -> dict[Name, Any]:
@@ -262,11 +258,8 @@ def stand_ins(margins: Sequence[Margin], columns: Sequence[Column]) -> dict[Name
     return rules
 
 
-def _written_family(releases: Sequence[ColumnRelease]) -> dict[str, Any] | None:
-    noises = [release.noise for release in releases if release.noise is not None]
-    if not noises:
-        return None
-    noise = without_mixings(noises[0])
+def _written_family(noise: Noise) -> dict[str, Any]:
+    noise = without_mixings(noise)
     if (family := written_family(noise)) is None:
         raise ValueError(
             f"noise={noise.name} is a family of your own, which a release artifact does not hold: "
@@ -275,17 +268,6 @@ def _written_family(releases: Sequence[ColumnRelease]) -> dict[str, Any] | None:
         )
     name, parameters = family
     return {"family": name} | {key: written(value) for key, value in parameters.items()}
-
-
-def written_noise(releases: Sequence[ColumnRelease], certified: Sequence[Least]) -> dict[str, Any]:
-    """Return the noise that is drawn, and the certified one, as fields of a release artifact."""
-    records = [_written_release(release) for release in releases]
-    for record, release, least in zip(records, releases, certified, strict=True):
-        scale, grid = least
-        if least != (scale_of(release), release.grid):
-            record["certified"] = {"scale": float(scale).hex(), "grid": written(grid)}
-    fields = {"output": releases[0].output, "columns": records}
-    return fields | stated({"noise": _written_family(releases)})
 
 
 def _written_release(release: ColumnRelease) -> dict[str, Any]:
@@ -298,21 +280,6 @@ def _written_release(release: ColumnRelease) -> dict[str, Any]:
             "shares": None if mixing is None else mixing.shares,
         }
     )
-
-
-def read_noise(
-    record: Fields, columns: Sequence[Fields]
-) -> tuple[list[ColumnRelease], list[Least]]:
-    """Return the noise that is drawn, and the certified one, from the fields of an artifact."""
-    output, family = record.read("output", Output), record.inner("noise")
-    noise = None if family is None else _read_family(family)
-    releases = [_read_release(column, noise, output) for column in columns]
-    return releases, [_read_least(*pair) for pair in zip(columns, releases, strict=True)]
-
-
-def _read_family(record: Fields) -> Noise:
-    parameters = {"k": record.number("k")} if record.has("k") else {}
-    return family_of(record.read("family", str), parameters)
 
 
 def _read_release(record: Fields, family: Noise | None, output: Output) -> ColumnRelease:
@@ -330,11 +297,3 @@ def _read_release(record: Fields, family: Noise | None, output: Output) -> Colum
         record.check(len(values) == len(shares) == len(column.atoms), "drawn")
         noise = MixedNoise(noise, (Mixing(tuple(values.tolist()), shares),))
     return ColumnRelease(column, noise, grid, output)
-
-
-def _read_least(record: Fields, release: ColumnRelease) -> Least:
-    """Return the certified scale and grid; those that are drawn where the record has no others."""
-    least = record.inner("certified")
-    if least is None:
-        return scale_of(release), release.grid
-    return least.number("scale"), least.number("grid")

@@ -190,7 +190,6 @@ def read_table(settings: Settings, given: FitRows) -> TableRead:
     public = public_columns(asked.public, table.names, hidden, grouping)
     groups = _column_groups(knowledge.dependence, public, table.names)
     specs = asked.specs(public)
-    settings.check_fitted_rows(max(map(len, groups)))
     continuous = _is_continuous(knowledge)
     faults = Faults()
     if isinstance(rows, LazyRows):
@@ -204,10 +203,18 @@ def read_table(settings: Settings, given: FitRows) -> TableRead:
         lambda name: given.secret(rows, name, asked.missing),
         list(given.secrets) if given.secrets is not None else hidden,
     )
-    learnt = faults.of(
-        lambda k: _learn_column(settings, rows, specs[k], k, continuous=continuous),
-        counted(range(len(public)), "columns read"),
-    )
+
+    def learn_column(k: int) -> tuple[Column, Reader]:
+        name, values = specs[k].name, rows.public_values(specs[k].name)
+        column = specs[k].learnt(values, rows.weights)
+        column = column.with_any_number() if continuous else column
+        column = _with_given_atoms(column, knowledge, k)
+        binned = column.edges is not None and values.unit is None  # bins identify no row
+        named = asked.public is not None or binned
+        check_no_identifier(name, values, rows.weights, named=named)
+        return column, specs[k].reader(column, values)
+
+    learnt = faults.of(learn_column, counted(range(len(public)), "columns read"))
     faults.refuse()
     codes = {secret.name: secret.codes(rows.n_rows) for secret in secrets} if grouping else {}
     together = asked.grouped
@@ -254,19 +261,6 @@ def _count_first(
             "merge values there, or leave columns out of public=."
         )
     return distinct_rows(table, names) if whole else rows
-
-
-def _learn_column(
-    settings: Settings, rows: CountedTable, spec: ColumnSpec, position: int, *, continuous: bool
-) -> tuple[Column, Reader]:
-    values = rows.public_values(spec.name)
-    column = spec.learnt(values, rows.weights)
-    column = column.with_any_number() if continuous else column
-    column = _with_given_atoms(column, settings.knowledge, position)
-    binned = column.edges is not None and values.unit is None  # bins of numbers identify no row
-    named = settings.columns.public is not None or binned
-    check_no_identifier(spec.name, values, rows.weights, named=named)
-    return column, spec.reader(column, values)
 
 
 def _with_given_atoms(column: Column, knowledge: Knowledge, position: int) -> Column:

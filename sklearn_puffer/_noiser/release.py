@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -125,7 +124,14 @@ def noisier(release: ColumnRelease, factor: float) -> ColumnRelease:
     """
     if release.noise is None:
         return release
-    scale = _product_up(scale_of(release), factor)
+    scale = scale_of(release) * factor
+    if math.isinf(scale):
+        raise ValueError(
+            f"factor={factor!r} asks for noise beyond all floats, at {scale_of(release):.3g} times "
+            "as much; choose a smaller factor."
+        )
+    if Fraction(scale) < Fraction(scale_of(release)) * Fraction(factor):
+        scale = math.nextafter(scale, math.inf)  # precisions add up to no more than they should
     noise = release.noise.with_scale(scale)
     grid = release.grid
     if release.mixing is None:
@@ -148,33 +154,13 @@ def as_certified(release: ColumnRelease, scale: float, grid: float) -> ColumnRel
         return release
     if release.grid > grid and not _lies_on(release.column, release.grid):
         return release
-    if (scale, grid) == (scale_of(release), release.grid):
-        return release
-    noise = release.noise.with_scale(scale)
-    return replace(release, noise=noise, grid=grid)
-
-
-def finer_steps(release: ColumnRelease, grid: float) -> int:
-    """Return how many steps of a finer grid make one step of the release; 1 without a grid."""
-    return round(release.grid / grid) if grid > 0.0 else 1
+    return replace(release, noise=release.noise.with_scale(scale), grid=grid)
 
 
 def _lies_on(column: Column, grid: float) -> bool:
     """Return whether all values of a column are known to lie on a grid."""
     indices = column.atoms / grid
     return not column.free and bool((indices == np.rint(indices)).all())
-
-
-def _product_up(scale: float, factor: float) -> float:
-    """Return the product rounded up, so that precisions never add up to more than they should."""
-    product = scale * factor
-    if math.isinf(product):
-        raise ValueError(
-            f"factor={factor!r} asks for noise beyond all floats, at {scale:.3g} times as much; "
-            "choose a smaller factor."
-        )
-    short = Fraction(product) < Fraction(scale) * Fraction(factor)
-    return math.nextafter(product, math.inf) if short else product
 
 
 def release_table(
@@ -234,19 +220,25 @@ def _released(
             _run(workers, table.n_rows, done, draw.n_jobs)
         else:
             _run_keyed(workers, table.n_rows, done, draw.keyed)
-    finished: dict[Name, Finished] = {w.release.column.name: w.finished() for w in workers}
-    finished |= {name: Finished(table.original(name), passed=True) for name in rules.passed}
+    done_with: dict[Name, Finished] = {
+        name: Finished(table.original(name), passed=True) for name in rules.passed
+    }
+    for release, reader in zip(releases, readers, strict=True):
+        gone = reader.values.missing if reader.propagates else None
+        name = release.column.name
+        done_with[name] = finished(release, outputs[name], gone)
     moved = Moved({r.column.name: r.moved for r in readers if r.moved}, table.n_rows)
-    return table.build({name: finished[name] for name in rules.order}), moved
+    return table.build({name: done_with[name] for name in rules.order}), moved
 
 
 def _check_patterns(readers: Mapping[Name, Reader], patterns: Patterns) -> None:
     """Refuse rows with patterns of missing values that fit has not seen: they have no prior."""
     for group, known in patterns.items():
         gone = [name for name in group if readers[name].propagates]
-        masks = np.array([readers[name].values.missing for name in gone], dtype=bool)
-        for mask in _distinct_columns(masks) if gone else [()]:
-            absent = [name for name, is_gone in zip(gone, mask, strict=True) if is_gone]
+        masks = [np.asarray(readers[name].values.missing, dtype=bool) for name in gone]
+        codes = sum(mask.astype(np.int64) << bit for bit, mask in enumerate(masks))
+        for code in np.unique(codes).tolist():
+            absent = [name for bit, name in enumerate(gone) if code >> bit & 1]
             present = tuple(name for name in group if name not in absent)
             if present and present not in known:
                 lacking = f"that lack {listed(absent)}" if absent else "that lack none"
@@ -255,14 +247,6 @@ def _check_patterns(readers: Mapping[Name, Reader], patterns: Patterns) -> None:
                     f"{listed(group)}, so nothing is guaranteed for them; fill the missing values, "
                     "or fit on data that has such rows."
                 )
-
-
-def _distinct_columns(masks: Array) -> Array:
-    """Return the distinct columns of a boolean array, as rows; quickly up to eight rows."""
-    packed = np.packbits(masks, axis=0)
-    keys, axis = (packed[0], None) if len(packed) == 1 else (packed, 1)
-    firsts = np.unique(keys, return_index=True, axis=axis)[1]
-    return np.asarray(masks[:, firsts].T)
 
 
 def _run(workers: Sequence[_Worker], n_rows: int, done: Done, n_jobs: int | None) -> None:
@@ -318,29 +302,27 @@ class _Worker:
             self.sampler = sampler(release.noise, release.grid, entropy, nearest=release.whole)
             self.scratch = np.empty(len(self.codes), dtype=np.int64)
         if self.sampler is None and not free:
-            self.table = bare_values(atoms, output.dtype)
+            if output.dtype.kind != "f":  # values beyond the range of its integers are clipped
+                ends = np.iinfo(output.dtype)
+                atoms = np.clip(atoms, float(ends.min), float(ends.max))
+            self.table = atoms.astype(output.dtype)
         elif not free:
-            self.table = _indices_of(release)
+            self.table = to_indices(atoms, release.grid)
             self.reach = int(np.abs(self.table).max(initial=0))
 
     def indices(self, rows: slice) -> IntArray:
-        """Return the values of ``rows`` as grid indices, codes, or the bits of their numbers.
-
-        Grid indices must not be written to.
-        """
-        if self.sampler is not None:
-            return self._block_indices(rows)
-        if self.release.column.free:
+        """Return the values of ``rows`` as grid indices, codes, or the bits of their numbers."""
+        n_rows, free = rows.stop - rows.start, self.release.column.free
+        if free and self.sampler is None:
             numbers = self._numbers(rows).astype(np.float64) + 0.0  # -0.0 is 0.0
             return numbers.view(np.int64)
-        codes = self.codes[: rows.stop - rows.start]
+        if free:
+            return to_indices(self._numbers(rows), self.release.grid)
+        codes = self.codes[:n_rows]
         self.reader.codes(rows, codes)
-        return codes.astype(np.int64, copy=False)
-
-    def _block_indices(self, rows: slice) -> IntArray:
-        indices = self.scratch[: rows.stop - rows.start]
-        self._write_indices(rows, indices)
-        return indices
+        if self.sampler is None:
+            return codes.astype(np.int64, copy=False)
+        return np.take(self.table, codes, out=self.scratch[:n_rows], mode="clip")
 
     def entries(self, rows: slice, indices: IntArray) -> IntArray:
         """Return what keyed bits depend on: the index of each value, or that it is missing."""
@@ -369,43 +351,13 @@ class _Worker:
         if self.release.last_code is not None:
             np.clip(out, 0, self.release.last_code, out=out)
 
-    def _write_indices(self, rows: slice, indices: Array) -> None:
-        """Write the grid indices of ``rows``."""
-        if self.release.column.free:
-            indices[:] = to_indices(self._numbers(rows), self.release.grid)
-            return
-        codes = self.codes[: len(indices)]
-        self.reader.codes(rows, codes)
-        np.take(self.table, codes, out=indices, mode="clip")
-
     def _numbers(self, rows: slice) -> Array:
         block = self.reader.data(rows)
         _check_numbers(block, self.release)
         return block
 
-    def finished(self) -> Finished:
-        """Return the filled column."""
-        gone = self.reader.values.missing if self.reader.propagates else None
-        return finished(self.release, self.output, gone)
 
-
-# by fitted column: releases of single rows would recompute them each time
-_indices: WeakKeyDictionary[ColumnRelease, IntArray] = WeakKeyDictionary()
-
-
-def _indices_of(release: ColumnRelease) -> IntArray:
-    """Return the atoms of a column as multiples of the grid of its noise."""
-    if release not in _indices:
-        _indices[release] = to_indices(release.column.atoms, release.grid)
-    return _indices[release]
-
-
-def types_of_columns(releases: Sequence[ColumnRelease], table: Table) -> dict[Name, Any]:
-    """Return the Arrow type of each released column, which can hold any of its values."""
-    return {release.column.name: _type_of(release, table) for release in releases}
-
-
-def _type_of(release: ColumnRelease, table: Table) -> Any:
+def type_of(release: ColumnRelease, table: Table) -> Any:
     """Return the type of a released column, which can hold any of its values."""
     name, levels = release.column.name, release.column.levels
     codes = [0] if levels is None else [k for k, level in enumerate(levels) if level is not None]
@@ -444,14 +396,6 @@ def _check_numbers(block: Array, release: ColumnRelease) -> None:
             f"noise on a grid of {release.grid:.3g}; remove it, or fit on data that has such "
             "values."
         )
-
-
-def bare_values(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Return values in a type; values beyond the range of its integers are clipped."""
-    if dtype.kind == "f":
-        return values.astype(dtype)
-    info = np.iinfo(dtype)
-    return np.clip(values, float(info.min), float(info.max)).astype(dtype)
 
 
 def fingerprint(

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from sklearn_puffer._base import (
     RetiredError,
     check_choice,
@@ -137,39 +135,34 @@ class Settings:
         for refused, sentence in _conflicts(self):
             if refused:
                 raise ValueError(sentence)
-        self._check_pair(_pair(1, mixtures=self.knowledge.has_mixtures))
-
-    def check_fitted_rows(self, n_columns: int) -> None:
-        """Refuse what no priors fitted to joint columns have, before any is fitted.
-
-        Fitted covariances of two secrets may be close, but they are hardly ever the same.
-        """
-        fit = self.knowledge.fit
-        if fit is not None and n_columns > 1 and getattr(fit, "covariance", "") != "common":
-            self._check_pair(_pair(n_columns, mixtures=True, apart=1e-3))
-
-    def _check_pair(self, pair: PriorPair) -> None:
-        """Refuse what has no bound for a pair of priors."""
         if self.guarantee.releases > 1 and self.noise.precision_power is None:
             raise ValueError(
                 f"releases={self.guarantee.releases} is not possible with "
                 f"noise={self.noise_name!r}: how releases of the same rows under it add up is not "
                 "known; use noise='laplace' or releases=1."
             )
-        noise = self.noise.with_scale((1.0,) * pair.p.n_axes)
-        reason = self._why_no_bound(pair, noise)
-        if reason is not None:
-            raise ValueError(reason)
+        if is_ours(self.knowledge.strategy):  # another strategy may not know these priors
+            self._check_bound()
 
-    def _why_no_bound(self, pair: PriorPair, noise: Noise) -> str | None:
-        if not is_ours(self.knowledge.strategy):  # another strategy may not know these priors
-            return None
+    def _check_bound(self) -> None:
+        """Refuse what has no bound for any priors, by one pair of them.
+
+        Its discrete distributions have the same support: if any pair has a bound, this one has.
+        """
+        notion, noise = self.guarantee.notion, self.noise.with_scale((1.0,))
+        pair = PriorPair(Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1], [0.25, 0.75]))
+        if self.knowledge.has_mixtures:
+            pair = PriorPair(*(GaussianMixture([1.0], [mean], [1.0]) for mean in (0.0, 1.0)))
         if self.columns.rows_dependent:
-            return reason_of(dependent_rows([pair], noise, self.guarantee.notion, 2)) or None
-        strategy = in_reach(self.knowledge.strategy, [pair], noise, self.guarantee.notion)
-        reason = reason_of(strategy([pair], noise, self.guarantee.notion))
-        why, of_pair, advice = reason.partition(", as those of pair")  # which are not the caller's
-        return f"{why}; use{advice.rpartition('; use')[2]}" if of_pair else reason or None
+            reason = reason_of(dependent_rows([pair], noise, notion, 2))
+        else:
+            strategy = in_reach(self.knowledge.strategy, [pair], noise, notion)
+            reason = reason_of(strategy([pair], noise, notion))
+            # numbers of the pair are not the caller's
+            why, of_pair, advice = reason.partition(", as those of pair")
+            reason = f"{why}; use{advice.rpartition('; use')[2]}" if of_pair else reason
+        if reason:
+            raise ValueError(reason)
 
     @property
     def at_once(self) -> bool:
@@ -180,24 +173,6 @@ class Settings:
             and not self.knowledge.has_mixtures
         )
         return pure and not self.columns.rows_dependent
-
-
-def _pair(n_axes: int, *, mixtures: bool, apart: float = 0.0) -> PriorPair:
-    """Return a pair of priors, to test whether a combination of settings has a bound at all.
-
-    Covariances of mixtures differ by the factor 1 + ``apart``. Discrete distributions have the same
-    support: if any pair has a bound, this one has.
-    """
-    if not mixtures:
-        ends = [[0.0] * n_axes, [1.0] * n_axes]
-        return PriorPair(Discrete(ends, [0.5, 0.5]), Discrete(ends, [0.25, 0.75]))
-
-    def normal(mean: float, scale: float) -> GaussianMixture:
-        shape = (n_axes,) * (n_axes > 1)
-        covariance = scale * np.eye(n_axes).reshape(2 * shape)
-        return GaussianMixture([1.0], [np.full(shape, mean)], [covariance])
-
-    return PriorPair(normal(0.0, 1.0), normal(1.0, 1.0 + apart))
 
 
 def _checked_strategy(value: Any) -> tuple[Strategy, str]:
@@ -292,15 +267,13 @@ def _checked_adversaries(adversaries: Any) -> tuple[list[Any], ConfidenceSet | N
             "the others."
         )
     further = [item for item in adversaries if not isinstance(item, ConfidenceSet)]
-    checked = [_checked_adversary(item, f"adversaries[{k}]") for k, item in enumerate(further)]
-    return checked, sets[0] if sets else None
-
-
-def _checked_adversary(adversary: Any, argument: str) -> Any:
-    if isinstance(adversary, str):
-        return check_choice(adversary, argument, [COUNTED])
-    model = _model_of(adversary, argument)
-    return adversary if model is None else model
+    for k, item in enumerate(further):
+        if isinstance(item, str):
+            check_choice(item, f"adversaries[{k}]", [COUNTED])
+        else:
+            model = _model_of(item, f"adversaries[{k}]")
+            further[k] = item if model is None else model
+    return further, sets[0] if sets else None
 
 
 def _checked_weights(weights: Any) -> Mapping[Any, float] | str:
