@@ -15,7 +15,6 @@ from sklearn_puffer._review.measured import (
     Parts,
     Task,
     _auc,
-    _some,
     area,
     changes,
     constants,
@@ -23,6 +22,7 @@ from sklearn_puffer._review.measured import (
     groups,
     known_rows,
     pairs_to_attack,
+    some,
     task_of,
     together,
 )
@@ -138,11 +138,11 @@ def test_some_thousand_rows_are_measured_and_all_of_rare_secrets_up_to_some_hund
     codes = np.zeros(20_000, dtype=int)
     codes[15_000:15_300], codes[16_000:17_000] = 1, 2
     order = np.arange(20_000)
-    chosen = _some(order, [Secrets("s", ("a", "b", "c"), codes)])
+    chosen = some(order, [Secrets("s", ("a", "b", "c"), codes)])
     assert chosen[:8000].tolist() == [*range(8000)]
     assert np.bincount(codes[chosen]).tolist() == [8000, 300, 400]
     assert len({*chosen}) == len(chosen)
-    assert len(_some(order[:5000], [Secrets("s", ("a",), codes)])) == 5000
+    assert len(some(order[:5000], [Secrets("s", ("a",), codes)])) == 5000
 
 
 def test_pairs_with_enough_rows_in_each_part_are_attacked():

@@ -402,6 +402,23 @@ def test_a_report_is_written_once_as_its_suffix_says(noiser, tmp_path):
     assert len(list(tmp_path.iterdir())) == 4
 
 
+def test_who_signs_reads_which_columns_are_left_out():
+    few, all_of_them = (make_noiser(public=names) for names in ("cars", ["cars", "old"]))
+    said = "Left out of the release, besides what is sensitive: old."
+    assert said in report(few).page.lines
+    assert not any("Left out" in line for line in report(all_of_them).page.lines)
+
+
+def test_who_signs_reads_what_insiders_reached_if_anybody_tried(noiser, audited):
+    own = replace(audited.attacks[0], view="insider", log_odds=0.0, low=-1.0, high=1.0)
+    for allowed, said in ((math.log(3.0), "3.01 times allowed"), (math.nan, "no limit is")):
+        found = replace(audited, others=(replace(own, allowed=allowed, p_all=1.0),))
+        [line] = [line for line in report(noiser, found).page.lines if "Insiders" in line]
+        assert "shift of odds 1.00 times (0.36 to 2.72 times, the 95 % interval)" in line
+        assert said in line
+    assert not any("Insiders" in line for line in report(noiser, audited).page.lines)
+
+
 def test_two_reports_of_one_moment_are_the_same_bytes(noiser):
     one, two = report(noiser), report(noiser)
     assert dropped(one.html, one.date) == dropped(two.html, two.date)

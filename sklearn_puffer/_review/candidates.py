@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_regressor
+from sklearn.utils import shuffle
 
 from sklearn_puffer._base import (
     check_count,
@@ -33,10 +34,10 @@ from sklearn_puffer._documents import __version__, utc_now
 from sklearn_puffer._microaggregator import PufferfishMicroaggregator
 from sklearn_puffer._noiser import PufferfishNoiser
 from sklearn_puffer._review import measured
-from sklearn_puffer._review.exact_tests import Secrets
+from sklearn_puffer._review.exact_tests import RowSplit, Secrets
 from sklearn_puffer._review.measured import Measurer, Parts, task_of
 from sklearn_puffer._review.plan import NEARLY, Attacked, Candidate, ColumnFacts, Plan, flat, ranked
-from sklearn_puffer._review.readers import in_memory
+from sklearn_puffer._review.readers import in_memory, seen
 from sklearn_puffer._rows import (
     order_told,
     refuse_twice,
@@ -391,7 +392,11 @@ def _planned(given: Given, params: Mapping[str, Any], parts: Parts, seed: int) -
     target = next(iter(given.roles["task"]), None)
     task = task_of(target, frame_table(parts.held))
     names = given.roles["public"], given.roles["known"]
-    measurer = Measurer.of(parts, names, secrets, task, seed)
+    # some thousands of the rows are measured
+    chosen = measured.some(shuffle(np.arange(len(parts.held)), random_state=seed), secrets)
+    split = RowSplit.of(len(chosen), seed).at(lambda part: np.sort(chosen[part]))
+    secrets = [replace(each, pairs=measured.pairs_to_attack(each, split)) for each in secrets]
+    measurer = Measurer(parts, *names, secrets, split, task, seed)
     raw = measurer.measured(Candidate("the rows as they are"), parts.held)
     bare = measurer.bare()
     gaps = any(fact.missing for fact in given.facts if fact.use == "sensitive")
@@ -434,7 +439,11 @@ def _ways_out(measurer: Measurer, rows: Sequence[Candidate], bare: Candidate) ->
     kept = rows[0].is_useful(bare)
     best = rows[0] if kept else min(fitted, key=lambda row: row.change)
     # columns to give up: the one that tells most, and the half that does
-    alone = measurer.alone() if len(measurer.columns) > 1 else {}
+    alone, raw = dict[Name, float](), seen(measurer.parts.held, measurer.columns)
+    for name in counted(list(measurer.columns), "columns") if len(measurer.columns) > 1 else []:
+        trees, of = {"boosted": measured.boosted(60)}, (measurer.secrets, measurer.split)
+        attack = measured.attacked(raw[[name]], *of, trees, copies=False)
+        alone[name] = 0.5 if attack is None else attack.auc
     most = sorted(alone, key=lambda name: -alone[name])
     half = most[: len(most) // 2]
     ways = [(most[:1], f"give up column {quoted(most[0])}, which tells most")] if most else []

@@ -67,20 +67,23 @@ def attacked(
     attackers: Mapping[str, Any],
     *,
     copies: bool,
-) -> Attacked:
-    """Return the best attack on released rows, as `seen` returns them.
+) -> Attacked | None:
+    """Return the best attack on released rows, as `seen` returns them; None where they are few.
 
     It is chosen by rows that are not tested, so that its figure is unbiased.
     """
     names, areas, parts = list[str](), list[Any](), (split.choose, split.test)
     seen_rows = with_copies(rows) if copies else rows
-    for secret, (name, attacker) in product(secrets, counted(list(attackers.items()), "attackers")):
+    own = [secret for secret in secrets if secret.pairs]
+    for secret, (name, attacker) in product(own, counted(list(attackers.items()), "attackers")):
         claims = learnt(attacker, seen_rows, seen_rows, split, secret)
         for i, j in secret.pairs:
             names.append(name)
             scores, codes = claims[:, i] - claims[:, j], secret.codes
             of_pair = [scores[rows[codes[rows] == code]] for rows in parts for code in (i, j)]
             areas.append((area(*of_pair[:2]), area(*of_pair[2:])))
+    if not names:
+        return None
     chosen, judged = np.array(areas).swapaxes(0, 1)
     best, errors = int(np.argmax(chosen[:, 0] - np.sqrt(chosen[:, 1]))), np.sqrt(judged[:, 1])
     auc, off = float(judged[best, 0]), 1.96 * float(errors[best])
@@ -279,21 +282,6 @@ class Measurer:
     task: Task | None
     seed: int
 
-    @classmethod
-    def of(
-        cls,
-        parts: Parts,
-        columns: tuple[Sequence[Name], Sequence[Name]],
-        secrets: Sequence[Secrets],
-        task: Task | None,
-        seed: int,
-    ) -> Measurer:
-        """Return what measures the rows, some thousands of them."""
-        chosen = _some(shuffle(np.arange(len(parts.held)), random_state=seed), secrets)
-        split = RowSplit.of(len(chosen), seed).at(lambda part: np.sort(chosen[part]))
-        secrets = [replace(each, pairs=pairs_to_attack(each, split)) for each in secrets]
-        return cls(parts, *columns, secrets, split, task, seed)
-
     def tried(self, candidate: Candidate) -> Candidate:
         """Fit a candidate and measure its release; where that fails it is refused."""
         try:
@@ -348,32 +336,14 @@ class Measurer:
             candidate,
             change=change,
             rows_equal=float(equal.all(axis=1).mean()),
-            attack=self.attacked(after, attackers_of(None)),
+            attack=attacked(after, self.secrets, self.split, attackers_of(None), copies=True),
             task=score,
             unique=unique,
             smallest=smallest,
         )
 
-    def attacked(
-        self, rows: Any, attackers: Mapping[str, Any], *, copies: bool = True
-    ) -> Attacked | None:
-        """Return the best attack on released rows; None where they are few.
 
-        ``rows`` is what `seen` returns of the rows that are held out.
-        """
-        secrets = [each for each in self.secrets if each.pairs]
-        return attacked(rows, secrets, self.split, attackers, copies=copies) if secrets else None
-
-    def alone(self) -> dict[Name, float]:
-        """Return the AUC of boosted trees that see one column as it is, for each column."""
-        rows, found = seen(self.parts.held, self.columns), {}
-        for name in counted(list(self.columns), "columns"):
-            attack = self.attacked(rows[[name]], {"boosted": boosted(60)}, copies=False)
-            found[name] = 0.5 if attack is None else attack.auc
-        return found
-
-
-def _some(order: Array, secrets: Sequence[Secrets]) -> Array:
+def some(order: Array, secrets: Sequence[Secrets]) -> Array:
     """Return some thousand rows to measure, and more of rare secrets."""
     chosen = order[:_MEASURED]
     for secret in secrets:

@@ -311,10 +311,8 @@ def learnt(attacker: Any, rows: Any, seen: Any, parts: RowSplit, secrets: Secret
         train, every = learnt_from[codes[learnt_from] >= 0], np.union1d(read, test)
         if len(np.unique(codes[train])) < 2:
             continue
-        model, told = (
-            trained(attacker, rows.iloc[train], codes[train]),
-            np.full_like(claims, np.nan),
-        )
+        model = trained(attacker, rows.iloc[train], codes[train])
+        told = np.full_like(claims, np.nan)
         chances = np.asarray(model.predict_proba(seen.iloc[every]), dtype=float)
         told[np.ix_(every, model.classes_)] = np.log(np.maximum(chances, _LEAST))
         if first is None:

@@ -30,6 +30,7 @@ from sklearn_puffer._review.audit import INTERNAL as OF_THE_AUDIT
 from sklearn_puffer._review.audit import Audit, ends, shift, within_chance
 from sklearn_puffer._review.plan import INTERNAL as OF_THE_PLAN
 from sklearn_puffer._review.plan import Plan, flat
+from sklearn_puffer._review.readers import INSIDER
 from sklearn_puffer._rows import UNCOVERED
 from sklearn_puffer._words import percent_at_most, quoted, shown, times
 
@@ -432,10 +433,7 @@ class _Rows(_Settings):
             Section("Settings", sentences=[f"{settings}."]),
             replace(self.about(name, by, **size), sentences=mark),
         ]
-        # where values keep no more than constants would
-        worse = any(column.worse for column in certificate.utility)
-        use = certificate._what_changes() if worse else []
-        lines = [*found, *self.of_order, *self.guarantee(), *use, OF_RAW_ROWS]
+        lines = [*found, *self.of_order, *self.guarantee(), *self._of_use(), OF_RAW_ROWS]
         record = {"version": __version__, "certificate": certificate.to_dict()}
         for key, document in (("audit", audit), ("plan", plan)):
             record[key] = None if document is None else document.to_dict()
@@ -465,6 +463,23 @@ class _Rows(_Settings):
             "BUT THE ORDER OR INDEX OF THE ROWS TELLS A SECRET": self.of_order,
         }
         return [said for said, true in applies.items() if true]
+
+    def _of_use(self) -> Iterator[str]:
+        """Yield what insiders reached, what is left out, and where values keep next to nothing."""
+        for own in () if self.audit is None else self.audit._by_reader():
+            if own.view == INSIDER:
+                free = math.isnan(own.allowed)
+                allowed = "no limit is guaranteed" if free else f"{times(own.allowed)} allowed"
+                yield (
+                    "Insiders, who find their own row with somebody else: shift of odds "
+                    f"{shift(own)} ({ends(own)}, the 95 % interval); "
+                    f"{allowed}{within_chance(own)}."
+                )
+        out = [name for name in self.rules.names if name not in self.rules.order]
+        if out := [shown(name) for name in out if name not in self.rules.sensitive]:
+            yield f"Left out of the release, besides what is sensitive: {', '.join(out)}."
+        if any(column.worse for column in self.certificate.utility):
+            yield from self.certificate._what_changes()
 
     def _conditions(self) -> Iterator[Section]:
         """Yield what the guarantee takes for granted, and what it leaves open, a line each."""

@@ -406,7 +406,7 @@ class RowExchange(Mechanism):
             granted=(
                 "The reader knows what is named above, and nothing else about a row.",
                 "Ids, order and index say nothing of a row.",
-                "A person is one row, or in one group of rows in groups=.",
+                "A person is one row, or in one group of rows that are exchanged together.",
                 "The table is exchanged once: two swaps of the same people undo each other.",
                 facts.about_insiders(release.certificate_.who),
             ),

@@ -131,16 +131,6 @@ def name_ticks(axis: Any, labels: Sequence[str], rotate: bool = False) -> None:
     axis.set_ticks(range(len(labels)), labels, **turned)
 
 
-def are_long(labels: Sequence[str]) -> bool:
-    """Return whether names would overlap in a row."""
-    return sum(len(text) + 2 for text in labels) > 60
-
-
-def and_more(n: int) -> str:
-    """Return the label of those that are not drawn."""
-    return f"and {n} more"
-
-
 _MOST_WRITTEN = 7  # secrets up to which losses are written into cells
 _HALF = 0.5
 
@@ -247,24 +237,15 @@ class LossDisplay(Display):
         return cls(secrets, upper, lower, budget, unit, name, most).plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, options: dict[str, Any]) -> None:
-        rows = self._drawn()
+        # the secrets with the largest losses, in their order
+        both = np.nan_to_num(np.fmax(self.upper, self.upper.T), nan=-1.0, posinf=np.inf)
+        rows = sorted(np.argsort(-both.max(axis=1), kind="stable")[: self.most].tolist())
         upper, lower = (losses[np.ix_(rows, rows)] for losses in (self.upper, self.lower))
         top = self.budget if self.budget > 0.0 else 1.0
         image = ax.imshow(
             np.ma.masked_invalid(np.minimum(upper, top)),
             **{"cmap": MAP, "vmin": 0.0, "vmax": top, **options},
         )
-        self._name(ax, rows)
-        self._write(ax, upper, lower, top)
-        bar = ax.figure.colorbar(image, ax=ax)
-        bar.set_label(f"loss ({self.unit}), at most the budget of {self.budget:g}")
-
-    def _drawn(self) -> list[int]:
-        """Return the secrets with the largest losses, in their order."""
-        both = np.nan_to_num(np.fmax(self.upper, self.upper.T), nan=-1.0, posinf=np.inf)
-        return sorted(np.argsort(-both.max(axis=1), kind="stable")[: self.most].tolist())
-
-    def _name(self, ax: Any, rows: Sequence[int]) -> None:
         names = [label(self.secrets[k]) for k in rows]
         name_ticks(ax.yaxis, names)
         name_ticks(ax.xaxis, names, rotate=max(map(len, names)) * len(names) > 30)
@@ -272,29 +253,26 @@ class LossDisplay(Display):
         about = f"{label(self.sensitive)}" + f" ({len(rows)} of {len(self.secrets)})" * bool(cut)
         ax.set(xlabel="against", ylabel=f"secret of {about}")
         ax.grid(visible=False)
+        self._write(ax, upper, lower, top)
+        bar = ax.figure.colorbar(image, ax=ax)
+        bar.set_label(f"loss ({self.unit}), at most the budget of {self.budget:g}")
 
     def _write(self, ax: Any, upper: FloatArray, lower: FloatArray, top: float) -> None:
-        """Write losses into the cells of few secrets; cross out pairs that are not protected."""
+        """Write losses into the cells of few secrets; cross out pairs that are not protected.
+
+        An interval is one number if both ends are equal to three digits.
+        """
         n = len(upper)
         for i, j in np.ndindex(n, n):
             low, high = float(lower[i, j]), float(upper[i, j])
-            text = self._text(low, high, written=n <= _MOST_WRITTEN)
+            over, ends = high > self.budget, dict.fromkeys([f"{low:.3g}", f"{high:.3g}"])
+            text = " to\n".join(ends) + "\nover budget" * over
+            text = text if n <= _MOST_WRITTEN else "!" * over
             colour = "black" if min(high, top) > _HALF * top else "white"
             if np.isnan(high):
                 ax.plot([j - _HALF, j + _HALF], [i + _HALF, i - _HALF], color="0.6", linewidth=0.8)
             elif text:
                 ax.text(j, i, text, ha="center", va="center", color=colour, fontsize="small")
-
-    def _text(self, low: float, high: float, written: bool) -> str:
-        """Return the text of a cell: the interval if it is ``written``, and a mark if over budget.
-
-        The interval is one number if both ends are equal to three digits.
-        """
-        over = high > self.budget
-        if not written:
-            return "!" if over else ""
-        ends = dict.fromkeys([f"{low:.3g}", f"{high:.3g}"])
-        return " to\n".join(ends) + "\nover budget" * over
 
 
 def _worst(pairs: Sequence[Any], secrets: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
@@ -434,7 +412,8 @@ class ReleaseDisplay(Display):
         ax.bar(centres + 0.2, stayed, label="stays", **{"color": MIDDLE, **look})
         hatched = {"color": LIGHT, "hatch": "//", "label": "comes from other values", **look}
         ax.bar(centres + 0.2, after - stayed, bottom=stayed, **hatched)
-        name_ticks(ax.xaxis, names, rotate=are_long(names))
+        overlap = sum(len(text) + 2 for text in names) > 60
+        name_ticks(ax.xaxis, names, rotate=overlap)
         ax.set(xlabel=label(self.name, 60), ylabel="rows (%)")
 
     def _draw_histogram(self, ax: Any, options: dict[str, Any]) -> None:
@@ -456,7 +435,7 @@ def _lumped(labels: Sequence[Any], shares: FloatArray, most: int) -> tuple[list[
     kept = np.sort(np.argsort(-shares, kind="stable")[: most - 1])
     to = np.full(len(names), len(kept))
     to[kept] = np.arange(len(kept))
-    return [*(names[k] for k in kept), and_more(len(names) - len(kept))], np.eye(most)[to]
+    return [*(names[k] for k in kept), f"and {len(names) - len(kept)} more"], np.eye(most)[to]
 
 
 def _one_of(names: list[Any], choice: Any, argument: str) -> Any:

@@ -84,7 +84,11 @@ class PrototypeDisplay(Display):
             If it is not fitted.
         """
         check_axes(ax)
-        _check_microaggregator(rows)
+        if not (hasattr(rows, "channel_") and hasattr(rows, "prototypes_")):
+            raise TypeError(
+                f"rows must be a fitted PufferfishMicroaggregator, got {quoted(rows)}; call fit "
+                "first."
+            )
         prototypes = rows._mechanism().prototypes
         places, explained = _principal(prototypes.coordinates.rows(prototypes.rows).dense())
         sizes = prototypes.sizes.astype(float)
@@ -110,13 +114,6 @@ class PrototypeDisplay(Display):
         ax.set(ylabel="second principal component")
         bar = ax.figure.colorbar(drawn, ax=ax)
         bar.set_label(f"log odds; crosses: beyond {self.budget:g}")
-
-
-def _check_microaggregator(rows: Any) -> None:
-    if not (hasattr(rows, "channel_") and hasattr(rows, "prototypes_")):
-        raise TypeError(
-            f"rows must be a fitted PufferfishMicroaggregator, got {quoted(rows)}; call fit first."
-        )
 
 
 def _principal(points: FloatArray) -> tuple[FloatArray, tuple[float, float]]:

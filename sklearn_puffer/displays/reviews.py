@@ -343,13 +343,22 @@ class TradeoffDisplay(Display):
             If these are no audits, there is none, or they have no such figure.
         """
         check_axes(ax)
-        named = _named(audits)
-        what = _figure(named, utility)
-        of = list(named.values())
+        of = list(audits.values()) if isinstance(audits, Mapping) else [audits]
+        if not all(isinstance(each, Audit) for each in of) or not isinstance(audits, Mapping):
+            raise TypeError(
+                f"audits must be {{name: Audit}}, got {quoted(audits)}; audit(noiser, table) makes "
+                "one."
+            )
+        if not of:
+            raise ValueError(
+                "audits is empty; give at least one, as audit(noiser, table) makes it."
+            )
+        what = _figure(of, utility)
         best = [max(each.attacks, key=lambda attack: attack.auc) for each in of]
         after = np.array([_kept(each, what, "after") for each in of], dtype=float)
-        before = np.array([_of_raw_rows(each, what) for each in of], dtype=float)
-        display = cls(list(named), after, *_reached(best), before, what)
+        raw = [max((attack.auc for attack in each.control), default=math.nan) for each in of]
+        before = np.array([[_kept(each, what, "before") for each in of], raw], dtype=float).T
+        display = cls([str(name) for name in audits], after, *_reached(best), before, what)
         return display.plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, options: dict[str, Any]) -> None:
@@ -357,7 +366,11 @@ class TradeoffDisplay(Display):
             self._point(ax, k, options)
         hollow = {"marker": "*", "facecolors": "none", "edgecolors": "0.3", "s": 90}
         ax.scatter(*self.before.T, label="rows as they are", **hollow)
-        self._allowed(ax)
+        if len(np.unique(self.allowed)) == 1:  # a line if it is the same for all, else marks
+            ax.axhline(self.allowed[0], color=WARM, linestyle="--", label="allowed at most")
+        else:
+            mark = {"marker": "_", "s": 300, "linewidths": 2.5, "color": WARM}
+            ax.scatter(self.utility, self.allowed, label="allowed at most", **mark)
         ax.axhline(0.5, color="0.6", linewidth=0.8, linestyle=":")
         of_columns = " (mean of the columns)" * (self.what == _KEPT)
         ax.set(xlabel=self.what + of_columns, ylabel="area under the ROC curve")
@@ -373,28 +386,10 @@ class TradeoffDisplay(Display):
         place = [self.utility[k]], [self.attack[k]]
         ax.errorbar(*place, yerr=np.abs(reach), **{**marks, **look, **options})
 
-    def _allowed(self, ax: Any) -> None:
-        """Draw what is allowed: a line if it is the same for all, a mark for each otherwise."""
-        if len(np.unique(self.allowed)) == 1:
-            ax.axhline(self.allowed[0], color=WARM, linestyle="--", label="allowed at most")
-            return
-        mark = {"marker": "_", "s": 300, "linewidths": 2.5, "color": WARM}
-        ax.scatter(self.utility, self.allowed, label="allowed at most", **mark)
 
-
-def _named(audits: Any) -> dict[str, Audit]:
-    if not isinstance(audits, Mapping) or not all(isinstance(a, Audit) for a in audits.values()):
-        raise TypeError(
-            f"audits must be {{name: Audit}}, got {quoted(audits)}; audit(noiser, table) makes one."
-        )
-    if not audits:
-        raise ValueError("audits is empty; give at least one, as audit(noiser, table) makes it.")
-    return {str(name): audit for name, audit in audits.items()}
-
-
-def _figure(audits: Mapping[str, Audit], utility: str | None) -> str:
+def _figure(audits: Sequence[Audit], utility: str | None) -> str:
     """Return the figure of utility, which all audits have."""
-    known = [{s.what for s in audit.survived} for audit in audits.values()]
+    known = [{s.what for s in audit.survived} for audit in audits]
     shared = sorted(set.intersection(*known))
     tasks = [what for what in shared if what.endswith("on true rows")]
     if utility is None:
@@ -412,8 +407,3 @@ def _kept(of: Any, what: str, when: str) -> float:
     values = [getattr(figure, when) for figure in of.survived if figure.what == what]
     known = [value for value in values if not math.isnan(value)]
     return float(np.mean(known)) if known else math.nan
-
-
-def _of_raw_rows(audit: Audit, what: str) -> tuple[float, float]:
-    reached = max((attack.auc for attack in audit.control), default=math.nan)
-    return _kept(audit, what, "before"), reached
