@@ -381,7 +381,13 @@ class Reader:
         values = values.as_levels() if column.kind == "category" else values.of_kind(column.kind)
         values.check_missing(column.name, missing)
         if missing == "category" and values.missing is not None and column.missing_code is None:
-            values = _with_new_level(column, values)
+            if values.levels is None:  # booleans
+                raise ValueError(
+                    f"column {column.name!r} has {values.n_missing} missing value(s) (NaN), and "
+                    "had none in fit; drop or fill those rows, or fit on data that has some."
+                )
+            data = np.where(values.missing, len(values.levels), values.data)  # an unseen category
+            values = replace(values, data=data, levels=(*values.levels, None), missing=None)
         check_same_kind(column, values)
         self.column, self.values, self.unknown, self.moved = column, values, unknown, 0
         self._finds_levels = column.kind == "category"
@@ -445,18 +451,6 @@ class Reader:
         code = self.column.missing_code
         stand_in = self.column.atoms[0 if code is None else code]
         return block if gone is None else np.where(gone, stand_in, block)
-
-
-def _with_new_level(column: Column, values: Values) -> Values:
-    """Return values with missing as an unseen category; refuse booleans."""
-    if values.levels is None:
-        raise ValueError(
-            f"column {column.name!r} has {values.n_missing} missing value(s) (NaN), and had none "
-            "in fit; drop or fill those rows, or fit on data that has some."
-        )
-    assert values.missing is not None
-    data = np.where(values.missing, len(values.levels), values.data)
-    return replace(values, data=data, levels=(*values.levels, None), missing=None)
 
 
 # cached for each fitted column, for releases of single rows

@@ -33,8 +33,17 @@ def alike(column: Any) -> Any:
     """
     if isinstance(column, nw.Series):
         if column.dtype == nw.Categorical and column.implementation.is_pyarrow():
-            return _one_code_each(column)
-        return _alike_series(column) if column.dtype.is_float() else column
+            # a dictionary of Arrow may have several codes for one value
+            dictionaries = [chunk.dictionary for chunk in column.to_native().chunks]
+            once = all(len(each.unique()) == len(each) for each in dictionaries)
+            return column if once else column.cast(nw.String).cast(nw.Categorical)
+        if not column.dtype.is_float():
+            return column
+        # a plain name; polars drops the addition of 0.0; Arrow does not compare float16
+        value = nw.col("values")
+        one_zero = nw.when(value == 0.0).then(nw.lit(0.0)).otherwise(value).alias("values")
+        zeroed = column.cast(nw.Float64).alias("values").to_frame().select(one_zero)["values"]
+        return zeroed.fill_nan(None).cast(column.dtype).alias(column.name)
     if isinstance(column, pd.Series):
         cells = _alike_cells(column)
         if cells is None:
@@ -52,21 +61,18 @@ def bare(column: Any) -> Any:
     if isinstance(column, nw.Series):
         return _bare_series(column)
     dtype = getattr(column, "dtype", None)
-    if not _may_hide(dtype) or not column.isna().any():
+    if isinstance(dtype, pd.ArrowDtype):
+        hides = dtype.type not in (list, dict)  # nested types are left
+    elif isinstance(dtype, pd.StringDtype):
+        hides = dtype.storage == "pyarrow"
+    else:
+        hides = isinstance(dtype, ExtensionDtype) and dtype.kind in "iufb"
+        hides &= not isinstance(dtype, pd.SparseDtype)
+    if not hides or not column.isna().any():
         return column
     if column.isna().all():
         return pd.Series(None, column.index, dtype, name=column.name)
     return column.fillna(column.dropna().iloc[0]).mask(column.isna())
-
-
-def _may_hide(dtype: Any) -> bool:
-    """Return whether a type of pandas keeps values beneath its mask; nested types are left."""
-    if isinstance(dtype, pd.ArrowDtype):
-        return dtype.type not in (list, dict)
-    if isinstance(dtype, pd.StringDtype):
-        return dtype.storage == "pyarrow"
-    is_masked = isinstance(dtype, ExtensionDtype) and dtype.kind in "iufb"
-    return is_masked and not isinstance(dtype, pd.SparseDtype)
 
 
 def _bare_series(column: nw.Series[Any]) -> nw.Series[Any]:
@@ -82,22 +88,6 @@ def _bare_series(column: nw.Series[Any]) -> nw.Series[Any]:
     both = filled.with_columns(column.is_null().alias("gone"))
     masked = nw.when(~nw.col("gone")).then(nw.col("values")).alias("values")
     return both.select(masked)["values"].alias(column.name)
-
-
-def _one_code_each(column: nw.Series[Any]) -> nw.Series[Any]:
-    """Return an Arrow dictionary in which each value has one code."""
-    dictionaries = [chunk.dictionary for chunk in column.to_native().chunks]
-    if all(len(each.unique()) == len(each) for each in dictionaries):
-        return column
-    return column.cast(nw.String).cast(nw.Categorical)
-
-
-def _alike_series(column: nw.Series[Any]) -> nw.Series[Any]:
-    # a plain name; polars drops the addition of 0.0; Arrow does not compare float16
-    value = nw.col("values")
-    one_zero = nw.when(value == 0.0).then(nw.lit(0.0)).otherwise(value).alias("values")
-    zeroed = column.cast(nw.Float64).alias("values").to_frame().select(one_zero)["values"]
-    return zeroed.fill_nan(None).cast(column.dtype).alias(column.name)
 
 
 def _alike_cells(column: pd.Series[Any]) -> Any:
@@ -122,19 +112,15 @@ def _alike_array(cells: Array) -> Array:
     objects = np.empty(len(cells), dtype=object)
     objects[:] = [_alike_object(cell) for cell in cells]
     gone = pd.isna(objects)
-    if all(issubclass(kind, date | timedelta) for kind in {*map(type, objects[~gone])}):
-        objects[~gone] = _alike_times(objects[~gone])
+    kinds = {*map(type, objects[~gone])}
+    if all(issubclass(kind, date | timedelta) for kind in kinds):  # of one type, with fold 0
+        of_durations = any(issubclass(kind, timedelta) for kind in kinds)
+        one: Any = pd.Timedelta if of_durations else pd.Timestamp
+        times = [one(time) if len(kinds) > 1 else time for time in objects[~gone]]
+        for row, time in zip(np.flatnonzero(~gone), times, strict=True):
+            objects[row] = time.replace(fold=0) if isinstance(time, datetime) else time
     objects[gone] = None
     return objects
-
-
-def _alike_times(times: Array) -> Array:
-    """Return dates and times, or durations, of one type, with fold 0."""
-    kinds, alike_times = {*map(type, times)}, np.empty(len(times), dtype=object)
-    one: Any = pd.Timedelta if any(issubclass(kind, timedelta) for kind in kinds) else pd.Timestamp
-    typed = map(one, times) if len(kinds) > 1 else times
-    alike_times[:] = [t.replace(fold=0) if isinstance(t, datetime) else t for t in typed]
-    return alike_times
 
 
 def _alike_object(value: Any) -> Any:

@@ -190,9 +190,8 @@ def label_ranks(table: Any, rows: Array) -> list[Array]:
         From 0, the same for equal labels. Levels whose labels cannot be compared are left out.
     """
     index = table.frame.index if isinstance(table, _PandasTable) else pd.RangeIndex(0)
-    levels = [index.get_level_values(k) for k in range(index.nlevels)]
     ranks = []
-    for level in levels:
+    for level in map(index.get_level_values, range(index.nlevels)):
         if level.is_monotonic_increasing or level.is_monotonic_decreasing:
             continue
         try:
@@ -482,18 +481,15 @@ class _ArrayTable:
             counted = done.missing is not None and np.asarray(done.data).dtype.kind in "biu"
             return _take_object(done) if holds_objects and counted else _with_nan(done)
         labels = take_levels(done.levels, np.where(_mask(done), -1, done.data))
-        return labels if holds_objects else labels.astype(_level_type(self.array.dtype, done))
-
-
-def _level_type(dtype: np.dtype[Any], done: Finished) -> np.dtype[Any]:
-    """Return the type of an array that holds every level; released values do not matter."""
-    levels = list(done.levels or ())
-    kept: Array = np.array([level for level in levels if level is not None])
-    gone = len(kept) < len(levels) or done.missing is not None
-    least = np.result_type(dtype, np.float32 if gone else np.bool_)
-    with np.errstate(over="ignore"):
-        exact = np.array_equal(kept.astype(least), kept)
-    return least if exact else np.result_type(least, kept.dtype)
+        if holds_objects:
+            return labels
+        # a type that holds every level; released values do not matter
+        kept: Array = np.array([level for level in done.levels if level is not None])
+        gone = len(kept) < len(done.levels) or done.missing is not None
+        least = np.result_type(self.array.dtype, np.float32 if gone else np.bool_)
+        with np.errstate(over="ignore"):
+            exact = np.array_equal(kept.astype(least), kept)
+        return labels.astype(least if exact else np.result_type(least, kept.dtype))
 
 
 def _numpy_column(dtype: np.dtype[Any], done: Finished) -> Any:

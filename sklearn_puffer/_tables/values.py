@@ -239,7 +239,13 @@ def pandas_values(column: pd.Series[Any], name: Name) -> Values:
         return object_values(column, name)
     if isinstance(dtype, np.dtype):
         return number_values(column.to_numpy(), name)
-    return _masked_values(column, name)
+    kind = _number_kind(dtype, name)  # of a nullable column of numbers or booleans
+    numpy_dtype = np.dtype(getattr(dtype, "numpy_dtype", np.float64))
+    missing = column.isna().to_numpy()
+    data = column.to_numpy(dtype=numpy_dtype, na_value=numpy_dtype.type(0))
+    if kind == "float":
+        data = np.where(missing, np.nan, data)
+    return Values(kind, data, _some(missing))
 
 
 def declared_values(codes: Array, levels: pd.Index[Any], ordered: bool) -> Values:
@@ -253,17 +259,6 @@ def declared_values(codes: Array, levels: pd.Index[Any], ordered: bool) -> Value
         ranks = np.append(np.argsort(order), -1).astype(codes.dtype)  # -1, the last, is missing
         codes, levels = ranks[codes], levels[order]
     return Values("category", codes, missing, tuple(levels), declared=True, ordered=ordered)
-
-
-def _masked_values(column: pd.Series[Any], name: Name) -> Values:
-    """Read a nullable column of numbers or booleans."""
-    kind = _number_kind(column.dtype, name)
-    numpy_dtype = np.dtype(getattr(column.dtype, "numpy_dtype", np.float64))
-    missing = column.isna().to_numpy()
-    data = column.to_numpy(dtype=numpy_dtype, na_value=numpy_dtype.type(0))
-    if kind == "float":
-        data = np.where(missing, np.nan, data)
-    return Values(kind, data, _some(missing))
 
 
 def _number_kind(dtype: Any, name: Name) -> Kind:

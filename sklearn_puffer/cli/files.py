@@ -7,7 +7,7 @@ from one look through all rows. A column without a type is text, which comes out
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -147,10 +147,9 @@ class TableFile:
         return tuple(names)
 
     def _parquet(self, names: Sequence[str]) -> Iterator[Any]:
-        with self._opened_parquet() as file:
+        with self._explained(), self._opened_parquet() as file:
             rows, total = 0, max(file.metadata.num_rows, 1)
-            batches = file.iter_batches(MOST_ROWS, columns=list(names), use_threads=False)
-            for batch in self._each(batches):
+            for batch in file.iter_batches(MOST_ROWS, columns=list(names), use_threads=False):
                 rows += batch.num_rows
                 self.n_read = int(self.size * rows / total)
                 yield batch
@@ -160,22 +159,10 @@ class TableFile:
             return import_module("pyarrow.parquet").ParquetFile(self.path.absolute())
 
     def _csv(self, types: Mapping[str, Any]) -> Iterator[Any]:
-        with self.path.open("rb") as file:
-            with self._explained():
-                reader = self._reader(file, types)
-            for batch in self._each(reader):
+        with self.path.open("rb") as file, self._explained():
+            for batch in self._reader(file, types):
                 self.n_read = file.tell()
                 yield self._whole.Table.from_batches([batch])
-
-    def _each(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Yield batches; a fault of the file names it."""
-        iterator = iter(batches)
-        while True:
-            with self._explained():
-                batch = next(iterator, None)
-            if batch is None:
-                return
-            yield batch
 
     def _reader(self, file: BinaryIO, types: Mapping[str, Any]) -> Any:
         """Return what reads a CSV file into columns of these types."""
@@ -199,21 +186,17 @@ class TableFile:
         except (self._whole.ArrowException, OSError) as error:
             if isinstance(error, MemoryError):
                 raise
-            reason = self._named(on_one_line(error).rstrip("."))
+            names = getattr(self, "names", ())  # none while the first line is read
+            reason = re.sub(  # which counts columns
+                r"CSV column #(\d+)",
+                lambda match: f"column {names[int(match[1])]!r}" if names else match[0],
+                on_one_line(error).rstrip("."),
+            )
             raise ValueError(
                 f"the file {str(self.path)!r} cannot be read as {self.kind.upper()}: {reason}; "
                 "mend it, or say how it is written (its separator, what stands for missing values, "
                 "types of columns)."
             ) from error
-
-    def _named(self, reason: str) -> str:
-        """Name the column that pyarrow counts."""
-        names = getattr(self, "names", ())  # none while the first line is read
-        return re.sub(
-            r"CSV column #(\d+)",
-            lambda match: f"column {names[int(match[1])]!r}" if names else match[0],
-            reason,
-        )
 
 
 def kind_of(path: Path) -> str:
