@@ -71,6 +71,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     2
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if words == ["--version"]:
+        from sklearn_puffer import __version__  # slow to import, as the commands are
+
+        say(f"puffer {__version__}")
+        return FINE
     try:
         args = _parser(words).parse_args(words)
     except SystemExit as end:  # argparse has written the error
@@ -113,7 +118,7 @@ def _run(args: Any) -> int:
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """Return the parser; only the command in ``words`` gets the parameters of its function."""
     top = _Parser(prog="puffer", description=_TOP, epilog=_STATUS)
-    top.add_argument("--version", action=_Version, help="show the version and exit")
+    top.add_argument("--version", action="store_true", help="show the version and exit")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for add in (_fit, _plan, _release, _check, _audit, _report):
         name = add.__name__.removeprefix("_")
@@ -136,19 +141,6 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(
             formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options
         )
-
-
-class _Version(argparse.Action):
-    """Show the version, and import the package for that alone."""
-
-    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
-        super().__init__(option_strings, dest, nargs=0, **options)
-
-    def __call__(self, parser: argparse.ArgumentParser, *others: Any) -> None:
-        from sklearn_puffer import __version__
-
-        say(f"puffer {__version__}")
-        parser.exit()
 
 
 def _command(commands: Any, name: str, doc: str, run: str) -> argparse.ArgumentParser:
