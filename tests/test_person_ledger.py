@@ -28,8 +28,9 @@ from sklearn_puffer import (
     PufferfishRelease,
 )
 from sklearn_puffer._ledgers import person_ledger, persons
+from sklearn_puffer._ledgers.persons import PERSON, PersonRecords
 from sklearn_puffer._noise import KeyedBits, PersonPseudonyms
-from sklearn_puffer._release.keyed_rows import PERSON, Noted, PersonRecords
+from sklearn_puffer._release.keyed_rows import Noted
 
 KEY = b"blake2b:" + bytes(range(32))
 N = 12

@@ -352,7 +352,10 @@ def as_array(values: Any, name: str) -> Array:
     (array([1. , 0.5]), array([1, '1'], dtype=object))
     """
     refuse_masked(values, name)
-    array = None if _is_table(values, _MARKS_OF_TABLES) else _evenly(values, name)
+    try:
+        array = None if _is_table(values, _MARKS_OF_TABLES) else np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a list, or rows of one length: {error}") from error
     if array is None or (array.ndim > 1 and _is_table(values, _MARKS_OF_ARROW)):
         raise TypeError(
             f"{name} is {_kind(values)}, whose columns would be taken by position; pass an array "
@@ -360,15 +363,12 @@ def as_array(values: Any, name: str) -> Array:
         )
     if array is values or hasattr(values, "dtype") or not _may_have_merged(array):
         return array
-    objects = np.array(values, dtype=object)
-    return array if _all_same(array.astype(object), objects) else objects
-
-
-def _evenly(values: Any, name: str) -> Array:
-    try:
-        return np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"{name} must be a list, or rows of one length: {error}") from error
+    objects, found = np.array(values, dtype=object), array.astype(object)
+    if found.shape != objects.shape:
+        return objects
+    # NaN is equal to NaN, and no string to a number
+    same = (found == objects) | ((found != found) & (objects != objects))
+    return array if np.all(same) else objects
 
 
 def _may_have_merged(array: Array) -> bool:
@@ -377,13 +377,6 @@ def _may_have_merged(array: Array) -> bool:
         far = np.abs(array[np.isfinite(array)]).max(initial=0.0)
         return bool(far > LARGEST_INTEGER)
     return array.dtype.kind in "US"
-
-
-def _all_same(values: Array, others: Array) -> bool:
-    """Return whether all objects equal each other, NaN equal to NaN, and no string to a number."""
-    if values.shape != others.shape:
-        return False
-    return bool(np.all((values == others) | ((values != values) & (others != others))))
 
 
 def real_numbers(values: Any, name: str) -> FloatArray:

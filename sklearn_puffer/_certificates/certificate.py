@@ -19,9 +19,7 @@ from sklearn_puffer._certificates.certificate_figures import (
     PairLoss,
     SetLoss,
     changes,
-    column_cells,
     model_lines,
-    pair_cells,
     utility_section,
 )
 from sklearn_puffer._certificates.composition import Rule
@@ -597,14 +595,28 @@ loan by at most a factor of e^0.5 = 1.649.
         ]
 
     def _pairs_section(self, about: str, *columns: str) -> Section:
-        cells = pair_cells(self._worst(), *columns)
-        return Section(f"Worst pairs of secrets (of {len(self.pairs)})", about, cells)
+        """Return the worst pairs, with further text fields."""
+        cells = [
+            [
+                *(shown(name) for name in (pair.sensitive, pair.secret, pair.against)),
+                *(short_number(end) for end in (pair.lower, pair.upper)),
+                *(getattr(pair, name, "") for name in columns),
+            ]
+            for pair in self._worst()
+        ]
+        head = ["sensitive", "secret", "against", "lower", "upper", *columns]
+        return Section(f"Worst pairs of secrets (of {len(self.pairs)})", about, [head, *cells])
 
     def _sections(self) -> list[Section]:
         # not every release is keyed
         printed = [said for said in self.assumptions if said != KEYED]
+        noise = [
+            [shown(c.name), f"{c.theta:.6g}", f"{c.spread:.6g}", f"{c.relative:.3f}"]
+            for c in self.columns
+        ]
+        head = ["column", "theta", "std", "theta/std"]
         return [
-            Section("Noise by column", self._about_noise(), column_cells(self.columns)),
+            Section("Noise by column", self._about_noise(), [head, *noise]),
             *([utility_section(self.utility)] if self.utility else []),
             self._pairs_section(
                 f"the exact loss, in {'delta' if self.notion.is_chance else 'nats'}, lies between "

@@ -158,26 +158,6 @@ class AboutCount:
         )
 
 
-def pair_cells(pairs: Sequence[PairLoss], *further: str) -> list[list[str]]:
-    """Return pairs as a table, with further text fields."""
-    head = ["sensitive", "secret", "against", "lower", "upper", *further]
-    return [head] + [
-        [
-            *(shown(name) for name in (pair.sensitive, pair.secret, pair.against)),
-            *(short_number(end) for end in (pair.lower, pair.upper)),
-            *(getattr(pair, name, "") for name in further),
-        ]
-        for pair in pairs
-    ]
-
-
-def column_cells(columns: Sequence[ColumnNoise]) -> list[list[str]]:
-    head = ["column", "theta", "std", "theta/std"]
-    return [head] + [
-        [shown(c.name), f"{c.theta:.6g}", f"{c.spread:.6g}", f"{c.relative:.3f}"] for c in columns
-    ]
-
-
 @dataclass(frozen=True)
 class ColumnUtility:
     """How much of one public column survives a release: expectations over rows and noise.
@@ -411,7 +391,9 @@ class ModelFacts:
 
     def warning(self) -> str:
         """Return the warning about a weak model."""
-        told = f"{self.argument}: {_cut(self.model)} has log loss {self.log_loss:.3g} for "
+        long = len(self.model) > _LONGEST_MODEL
+        model = f"{self.model[:_LONGEST_MODEL]}..." if long else self.model
+        told = f"{self.argument}: {model} has log loss {self.log_loss:.3g} for "
         told += brief(self.sensitive)
         boosted = "" if self.boosted_log_loss is None else f"{self.boosted_log_loss:.3g}"
         beside = {
@@ -460,7 +442,3 @@ def model_lines(models: Sequence[ModelFacts], counted: Sequence[CountedLoss]) ->
                 f"release loses at most {loss}, the worst of {len(losses)}: {names}."
             )
     return said
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= _LONGEST_MODEL else f"{name[:_LONGEST_MODEL]}..."

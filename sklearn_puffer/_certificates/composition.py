@@ -181,8 +181,11 @@ class Rule(ABC):
         2
         """
         _check_spent(self, before)
-        if not self.budgets:
-            return _times_whole(release, before)
+        if not self.budgets:  # of whole rows: once in all
+            if release.keys() - {WHOLE}:
+                return 0
+            had = _count_of(before.get(WHOLE, {}))
+            return max(1 - had, 0) // _count_of(release[WHOLE]) if release else math.inf
         _check_spent(self, release)
         times = [
             self._axis_times(axis, scales, before.get(axis, {}))
@@ -220,15 +223,6 @@ class Rule(ABC):
         if not cost:
             return draws
         return min(draws, 0 if isinstance(cost, float) else self._room(axis, before) // cost)
-
-
-def _times_whole(release: Spent, before: Spent) -> float:
-    """Return how often rows whose releases have no axes may be released: once in all."""
-    if release.keys() - {WHOLE}:
-        return 0
-    if not release:
-        return math.inf
-    return max(1 - _count_of(before.get(WHOLE, {})), 0) // _count_of(release[WHOLE])
 
 
 @dataclass(frozen=True)
@@ -303,7 +297,10 @@ class Precisions(Rule):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as plain values for JSON; an infinite budget is "infinity"."""
-        budgets = [[axis, _written(budget)] for axis, budget in self.budgets.items()]
+        budgets = [
+            [axis, "infinity" if budget == math.inf else str(Fraction(budget))]
+            for axis, budget in self.budgets.items()
+        ]
         return {"rule": "precisions", "power": self.power, "budgets": budgets, "draws": self.draws}
 
 
@@ -392,10 +389,6 @@ def _check_budget(budget: Any, axis: Axis) -> float | Fraction:
     if isinstance(budget, Fraction) and budget > 0:  # may be beyond all floats
         return budget
     return Fraction(check_positive(budget, f"the budget of {axis!r}"))
-
-
-def _written(budget: Amount) -> str:
-    return "infinity" if budget == math.inf else str(Fraction(budget))
 
 
 _OFF = 2.0**-44  # of kappa in floats, with room
@@ -494,9 +487,6 @@ class MixedPrecisions(Rule):
         return {"rule": "mixed", "numbers": self.numbers.to_dict(), "mixed": mixed}
 
 
-Mixings = Sequence[Mixing | None]
-
-
 def factor_below(noise: Noise, notion: Notion, releases: int) -> float:
     """Return a factor on the noise of one release at which it tells no more than all of them.
 
@@ -518,7 +508,10 @@ def factor_below(noise: Noise, notion: Notion, releases: int) -> float:
 
 
 def composition_rule(
-    noise: Noise, scales: Mapping[Axis, float], draws: int, mixings: Mixings = ()
+    noise: Noise,
+    scales: Mapping[Axis, float],
+    draws: int,
+    mixings: Sequence[Mixing | None] = (),
 ) -> Rule:
     """Return how releases of the same rows add up, where a guarantee holds.
 
@@ -579,7 +572,12 @@ def rule_from_dict(record: Mapping[str, Any]) -> Rule:
         if kind == "refused":
             return Refused(record["reason"], dict(record["scales"]))
         if kind == "mixed":
-            return _mixed(record)
+            numbers = rule_from_dict(record["numbers"])
+            if not isinstance(numbers, Precisions):
+                raise ValueError("the rule of its numbers is none of precisions")
+            least = {axis: share for axis, share, _ in record["mixed"]}
+            scales = {axis: scale for axis, _, scale in record["mixed"]}
+            return MixedPrecisions(numbers, least, scales)
         budgets = {axis: _read(budget) for axis, budget in record["budgets"]}
         return Precisions(record["power"], budgets, record["draws"])
     except (LookupError, ArithmeticError, AttributeError, TypeError, ValueError) as fault:
@@ -587,14 +585,6 @@ def rule_from_dict(record: Mapping[str, Any]) -> Rule:
             f"record must be that of a rule as to_dict writes it, and this one is not ({fault}); "
             "put back a whole copy."
         ) from fault
-
-
-def _mixed(record: Mapping[str, Any]) -> MixedPrecisions:
-    numbers = rule_from_dict(record["numbers"])
-    if not isinstance(numbers, Precisions):
-        raise ValueError("the rule of its numbers is none of precisions")
-    least = {axis: share for axis, share, _ in record["mixed"]}
-    return MixedPrecisions(numbers, least, {axis: scale for axis, _, scale in record["mixed"]})
 
 
 def _read(budget: Any) -> float | Fraction:

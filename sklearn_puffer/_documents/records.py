@@ -59,7 +59,11 @@ def _written(value: Any, arrays: Arrays) -> Any:
             for name in names
         ]
     if isinstance(value, np.ndarray):
-        return _written_array(value, arrays)
+        if value.dtype.kind not in "biuf":
+            return "array", _written(value.tolist(), arrays)
+        numbers = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
+        arrays.append(numbers)
+        return "array", numbers.dtype.str, numbers.shape
     if isinstance(value, Mapping):
         pairs = [(key, value[key]) for key in sorted(value, key=repr)]
         return "mapping", _written(pairs, arrays)
@@ -77,14 +81,6 @@ def _written(value: Any, arrays: Arrays) -> Any:
 def _fields_of(kind: type) -> tuple[str, ...] | None:
     """Return the fields by which objects of a dataclass are compared, None for other types."""
     return tuple(e.name for e in fields(kind) if e.compare) if is_dataclass(kind) else None
-
-
-def _written_array(values: np.ndarray[Any, Any], arrays: Arrays) -> Any:
-    if values.dtype.kind not in "biuf":
-        return "array", _written(values.tolist(), arrays)
-    numbers = np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<"))
-    arrays.append(numbers)
-    return "array", numbers.dtype.str, numbers.shape
 
 
 _SCALARS = frozenset({type(None), bool, int, float, str})
@@ -185,16 +181,14 @@ def _built(kind: Any, value: Any, field: str) -> Any:
     declared = {spec.name: spec for spec in fields(kind)}
     if strange := sorted(value.keys() - declared.keys()):
         raise FieldError(f"field {_inside(field, strange[0])} is not known")
-    hints = _hints(kind)
+    hints = _hints_of(kind)
     for name, spec in declared.items():
         if name not in value and spec.default is MISSING and spec.default_factory is MISSING:
             raise FieldError(f"field {_inside(field, name)} is missing")
     return kind(**{n: read_as(hints[n], part, _inside(field, n)) for n, part in value.items()})
 
 
-@cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
+_hints_of = cache(get_type_hints)
 
 
 def _one_of(kinds: Iterable[Any], value: Any, field: str) -> Any:

@@ -29,9 +29,75 @@ from sklearn_puffer._ledgers.store import (
     scales_from,
     scales_to,
 )
-from sklearn_puffer._release import NONSENSE, PERSON, PersonRecords, Pseudonyms
+from sklearn_puffer._release import NONSENSE, Pseudonyms
 
 CHANGES = ["refuse", "count"]
+
+PERSON = np.dtype(
+    [("pseudonym", "<u8", 2), ("form", "<u8"), ("history", "<u4"), ("releases", "<u4")]
+)
+"""A person on record: the latest form of the row, and how many releases of which history."""
+_DRAW = np.dtype("<u8")
+
+
+@dataclass(frozen=True)
+class PersonRecords:
+    """Persons on record, in the order of their pseudonyms."""
+
+    persons: NDArray[np.void]
+    draws: NDArray[np.uint64]  # the pseudonyms of their noise, person by person
+
+    @classmethod
+    def of(cls, parts: Sequence[tuple[bytes, bytes]]) -> PersonRecords:
+        """Return the persons of parts of a store; a ValueError is that of other bytes."""
+        persons = np.frombuffer(b"".join(data for data, _ in parts), dtype=PERSON)
+        draws = np.frombuffer(b"".join(more for _, more in parts), dtype=_DRAW)
+        if not persons["releases"].all() or persons["releases"].sum() != len(draws):
+            raise ValueError("a person without a release, or a release without a person")
+        return cls(persons, draws)
+
+    @property
+    def ends(self) -> IntArray:
+        """Where the draws of each person begin, and where all end."""
+        return np.append(0, np.cumsum(self.persons["releases"], dtype=np.int64))
+
+    def places(self, pseudonyms: Pseudonyms) -> IntArray:
+        """Return the index of each person, -1 of one who is not on record."""
+        if not len(self.persons):
+            return np.full(len(pseudonyms), -1)
+        ascending, asked = _whole(self.persons["pseudonym"]), _whole(pseudonyms)
+        at = np.minimum(np.searchsorted(ascending, asked), len(ascending) - 1)
+        return np.where(ascending[at] == asked, at, -1)
+
+    def has(self, places: IntArray, draws: NDArray[np.uint64]) -> BoolArray:
+        """Return whether each draw is on record for the person at its place; -1 is nobody."""
+        asks = np.full(len(self.persons) + 1, -1)
+        asks[places] = np.arange(len(places))  # the last one is of persons at -1
+        asking = np.repeat(asks[:-1], self.persons["releases"])
+        is_known = np.zeros(len(places), dtype=bool)
+        is_known[asking[(asking >= 0) & (self.draws == draws[asking])]] = True
+        return is_known
+
+    def and_more(self, rows: NDArray[np.void], draws: NDArray[np.uint64]) -> PersonRecords:
+        """Return what is known when each of these persons, as they are now, has had one more."""
+        known, new = _whole(self.persons["pseudonym"]), _whole(rows["pseudonym"])
+        owners = np.concatenate([np.repeat(known, self.persons["releases"]), new])
+        in_order = np.argsort(owners, kind="stable")
+        # of a person in both, the first one is taken
+        _, latest = np.unique(np.concatenate([new, known]), return_index=True)
+        persons = np.concatenate([rows, self.persons])[latest]
+        persons["releases"] = np.unique(owners, return_counts=True)[1]
+        return PersonRecords(persons, np.concatenate([self.draws, draws])[in_order])
+
+
+def _whole(pseudonyms: Pseudonyms) -> NDArray[np.bytes_]:
+    """Return pseudonyms of shape (n, 2) as one value each, in the order of the pairs.
+
+    >>> _whole(np.array([[1, 0], [0, 256], [0, 2]], dtype=np.uint64)).argsort().tolist()
+    [2, 1, 0]
+    """
+    return np.ascontiguousarray(pseudonyms, dtype=">u8").view("S16")[:, 0]
+
 
 Counts = tuple[tuple[int, int], ...]
 """Of a history: (kind, how many releases), ascending."""
@@ -220,8 +286,10 @@ class Book:
         rows["pseudonym"], rows["form"], rows["releases"] = batch.persons[new], batch.forms[new], 1
         rows["history"] = self._followed(verdict, kind)
         touched = np.unique(_parts_of(rows["pseudonym"], sheet.n_parts))
-        n_parts = _enough(sheet.n_parts, sum(self._sizes))
-        if n_parts > sheet.n_parts:
+        n_parts = sheet.n_parts
+        if sum(self._sizes) > _MOST * n_parts:  # with room for growth
+            while 4 * sum(self._sizes) > _MOST * n_parts:
+                n_parts *= 2
             known = self._read(np.arange(sheet.n_parts))
             sheet.divide(n_parts)
             touched = np.arange(n_parts)
@@ -294,15 +362,6 @@ def _parts_of(persons: Pseudonyms, n_parts: int) -> IntArray:
     rest = np.uint64(64 - n_parts.bit_length())
     parts: IntArray = (persons[:, 0] >> np.uint64(1) >> rest).astype(np.int64)
     return parts
-
-
-def _enough(n_parts: int, n_persons: int) -> int:
-    """Return ``n_parts`` if that is enough, else a number with room for growth."""
-    if n_persons <= _MOST * n_parts:
-        return n_parts
-    while 4 * n_persons > _MOST * n_parts:
-        n_parts *= 2
-    return n_parts
 
 
 def _counts(pairs: Any, n_kinds: int) -> Counts:

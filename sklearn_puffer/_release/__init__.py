@@ -3,10 +3,8 @@
 from sklearn_puffer._release.artifact import NONSENSE, read_column, written_column
 from sklearn_puffer._release.drift import Drift, Margin, compared_rows
 from sklearn_puffer._release.keyed_rows import (
-    PERSON,
     KeyedRows,
     Keying,
-    PersonRecords,
     Pseudonyms,
     check_keying,
 )

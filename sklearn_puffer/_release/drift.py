@@ -254,9 +254,12 @@ class Margin:
         if column.free:
             place = _placed(values, whole) if len(values) else (0.0, 0.0)
         empty = cls.over(column, np.zeros(0, dtype=np.int64), int(whole.sum()), total, place)
-        cells = None if place is None else empty.cells(values)
-        held = _held(column, values, whole) if cells is None else _in(column, cells, whole)
-        shares = PARTS * np.cumsum(held) // max(empty.present, 1)  # of 2^53 rows at most
+        if place is None:
+            cells = np.searchsorted(column.atoms if column.edges is None else column.edges, values)
+        else:
+            cells = empty.cells(values)
+        held = np.bincount(cells, whole, n_cells(column)).astype(np.int64)  # of 2^53 rows at most
+        shares = PARTS * np.cumsum(held) // max(empty.present, 1)
         return replace(empty, parts=np.diff(np.append(0, shares)))
 
     @classmethod
@@ -284,16 +287,6 @@ class Margin:
             scaled += 1.0 - low * factor
         np.clip(scaled, 0.0, _CELLS + 1.0, out=scaled)
         return scaled.astype(np.intp)
-
-
-def _held(column: Column, values: FloatArray, counts: IntArray) -> IntArray:
-    """Return how many rows the cells of a column hold."""
-    ends = column.atoms if column.edges is None else column.edges
-    return _in(column, np.searchsorted(ends, values), counts)
-
-
-def _in(column: Column, cells: IntArray, counts: IntArray) -> IntArray:
-    return np.bincount(cells, counts, n_cells(column)).astype(np.int64)  # of 2^53 rows at most
 
 
 def n_cells(column: Column) -> int:
@@ -431,8 +424,10 @@ class Seen:
         if self.margin.place is not None:
             codes = self.margin.cells(np.where(strange, 0.0, placed.data)[there])
         np.add.at(self.counts, codes, counts[there])
-        tally = _tally(placed.data[strange], counts[strange])
-        self.strangers = np.append(self.strangers, tally)
+        distinct, value_of = np.unique(placed.data[strange], return_inverse=True)
+        totals = np.zeros(len(distinct), dtype=np.int64)
+        np.add.at(totals, value_of, counts[strange])
+        self.strangers = np.append(self.strangers, totals)
 
     def compared(self, n_columns: int, n_rows: int) -> ColumnDrift:
         """Return how the column compares, as one of ``n_columns`` that are tested."""
@@ -457,21 +452,21 @@ class Seen:
 
     def _chance(self, n_rows: int, n_gone: int, n_present: int) -> float:
         """Return a bound on the p-value of these counts, corrected for all tests of the column."""
-        values, ranks = [np.ones(0), *self._of_missing(n_rows, n_gone)], [np.ones(0)]
+        values, ranks = [np.ones(0)], [np.ones(0)]
+        n = self.margin.total
+        gone, fitted = np.array([n_gone]), np.array([n - self.margin.present])
+        if gone[0] or fitted[0]:  # too many and too few missing values
+            values += [too_many(gone, n_rows, fitted, n), too_many(fitted, n, gone, n_rows)]
         if self.margin.single and self.margin.present:
-            values += [*self._of_values(n_present), *self._of_strangers(n_present)]
+            values += self._of_values(n_present)
+            none = np.zeros_like(self.strangers)  # there are never too few rows of unseen values
+            strange = too_many(self.strangers, n_present, none, self.margin.present)
+            values += [strange, np.ones(len(none))]
         if self.margin.ordered and self.margin.present:
             ranks += self._of_ranks(n_present)
         families = [np.concatenate(chances) for chances in (values, ranks)]
         bounds = [len(chances) * chances.min() for chances in families if len(chances)]
         return len(bounds) * min(bounds, default=1.0)
-
-    def _of_missing(self, n_rows: int, n_gone: int) -> Iterator[FloatArray]:
-        """Yield the p-values of too many and of too few missing values."""
-        gone, fitted = np.array([n_gone]), np.array([self.margin.total - self.margin.present])
-        if gone[0] or fitted[0]:
-            yield too_many(gone, n_rows, fitted, self.margin.total)
-            yield too_many(fitted, self.margin.total, gone, n_rows)
 
     def _of_values(self, n_present: int) -> Iterator[FloatArray]:
         """Yield the p-values of too many and of too few rows of each value."""
@@ -484,12 +479,6 @@ class Seen:
         yield too_many(fewest, n_present, most, self.margin.present)
         yield too_many(least, self.margin.present, self.counts, n_present)
 
-    def _of_strangers(self, n_present: int) -> Iterator[FloatArray]:
-        """Yield the p-values of too many rows of each unseen value; there are never too few."""
-        none = np.zeros_like(self.strangers)
-        yield too_many(self.strangers, n_present, none, self.margin.present)
-        yield np.ones(len(none))
-
     def _of_ranks(self, n_present: int) -> Iterator[FloatArray]:
         """Yield the p-values of too many and of too few new rows up to ranks of the fitted ones."""
         n, sums = self.margin.present, np.cumsum(self.margin.parts)
@@ -500,14 +489,6 @@ class Seen:
         up_to = np.minimum(seen[np.searchsorted(sums, few) + 1] + strays, n_present)
         yield too_many(before, n_present, _up(many * n) - 1, n)
         yield too_many(_up(few * n), n, up_to, n_present)
-
-
-def _tally(values: Array, counts: IntArray) -> IntArray:
-    """Return how often each distinct value comes."""
-    distinct, value_of = np.unique(values, return_inverse=True)
-    totals = np.zeros(len(distinct), dtype=np.int64)
-    np.add.at(totals, value_of, counts)
-    return totals
 
 
 def _up(thousandths: IntArray) -> IntArray:
@@ -595,15 +576,11 @@ def _table(X: Any, names: Sequence[Name]) -> AnyTable:
         table = lazy_table(X)
     else:
         X = readable(X, "table")
-        table = frame_table(X, "table") if is_frame(X) else array_table(_matrix(X))
+        array = None if is_frame(X) else as_array(X, "table")
+        if array is not None and array.ndim != 2:
+            raise ValueError(f"table must have rows and columns, got shape {array.shape}.")
+        table = frame_table(X, "table") if array is None else array_table(array)
     check_named("table", table.names, names)
     if not table.n_rows:
         raise ValueError("table has 0 rows; give at least one.")
     return table
-
-
-def _matrix(X: Any) -> Array:
-    array = as_array(X, "table")
-    if array.ndim != 2:
-        raise ValueError(f"table must have rows and columns, got shape {array.shape}.")
-    return array

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sklearn_puffer._base import BoolArray, IntArray, check_count
+from sklearn_puffer._base import IntArray, check_count
 from sklearn_puffer._codes import resolve
 from sklearn_puffer._engines import row_ids
 from sklearn_puffer._noise import (
@@ -69,72 +69,6 @@ class Noted:
             shown = [*seen, *scaled]
         self.forms[rows] = self._marks.rows(self._ids[rows], shown)
         self.draws[rows] = self._marks.draws(words.tags)
-
-
-PERSON = np.dtype(
-    [("pseudonym", "<u8", 2), ("form", "<u8"), ("history", "<u4"), ("releases", "<u4")]
-)
-"""A person on record: the latest form of the row, and how many releases of which history."""
-_DRAW = np.dtype("<u8")
-
-
-@dataclass(frozen=True)
-class PersonRecords:
-    """Persons on record, in the order of their pseudonyms."""
-
-    persons: NDArray[np.void]
-    draws: NDArray[np.uint64]  # the pseudonyms of their noise, person by person
-
-    @classmethod
-    def of(cls, parts: Sequence[tuple[bytes, bytes]]) -> PersonRecords:
-        """Return the persons of parts of a store; a ValueError is that of other bytes."""
-        persons = np.frombuffer(b"".join(data for data, _ in parts), dtype=PERSON)
-        draws = np.frombuffer(b"".join(more for _, more in parts), dtype=_DRAW)
-        if not persons["releases"].all() or persons["releases"].sum() != len(draws):
-            raise ValueError("a person without a release, or a release without a person")
-        return cls(persons, draws)
-
-    @property
-    def ends(self) -> IntArray:
-        """Where the draws of each person begin, and where all end."""
-        return np.append(0, np.cumsum(self.persons["releases"], dtype=np.int64))
-
-    def places(self, pseudonyms: Pseudonyms) -> IntArray:
-        """Return the index of each person, -1 of one who is not on record."""
-        if not len(self.persons):
-            return np.full(len(pseudonyms), -1)
-        ascending, asked = _whole(self.persons["pseudonym"]), _whole(pseudonyms)
-        at = np.minimum(np.searchsorted(ascending, asked), len(ascending) - 1)
-        return np.where(ascending[at] == asked, at, -1)
-
-    def has(self, places: IntArray, draws: NDArray[np.uint64]) -> BoolArray:
-        """Return whether each draw is on record for the person at its place; -1 is nobody."""
-        asks = np.full(len(self.persons) + 1, -1)
-        asks[places] = np.arange(len(places))  # the last one is of persons at -1
-        asking = np.repeat(asks[:-1], self.persons["releases"])
-        is_known = np.zeros(len(places), dtype=bool)
-        is_known[asking[(asking >= 0) & (self.draws == draws[asking])]] = True
-        return is_known
-
-    def and_more(self, rows: NDArray[np.void], draws: NDArray[np.uint64]) -> PersonRecords:
-        """Return what is known when each of these persons, as they are now, has had one more."""
-        known, new = _whole(self.persons["pseudonym"]), _whole(rows["pseudonym"])
-        owners = np.concatenate([np.repeat(known, self.persons["releases"]), new])
-        in_order = np.argsort(owners, kind="stable")
-        # of a person in both, the first one is taken
-        _, latest = np.unique(np.concatenate([new, known]), return_index=True)
-        persons = np.concatenate([rows, self.persons])[latest]
-        persons["releases"] = np.unique(owners, return_counts=True)[1]
-        return PersonRecords(persons, np.concatenate([self.draws, draws])[in_order])
-
-
-def _whole(pseudonyms: Pseudonyms) -> NDArray[np.bytes_]:
-    """Return pseudonyms of shape (n, 2) as one value each, in the order of the pairs.
-
-    >>> _whole(np.array([[1, 0], [0, 256], [0, 2]], dtype=np.uint64)).argsort().tolist()
-    [2, 1, 0]
-    """
-    return np.ascontiguousarray(pseudonyms, dtype=">u8").view("S16")[:, 0]
 
 
 class KeyedRows:
