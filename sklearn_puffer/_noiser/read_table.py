@@ -37,6 +37,7 @@ from sklearn_puffer._rows import (
 )
 from sklearn_puffer._tables import Faults, Name
 from sklearn_puffer._words import brief, listed, quoted
+from sklearn_puffer.calibration import is_ours
 from sklearn_puffer.priors import Discrete, GaussianMixture
 
 
@@ -189,7 +190,10 @@ def read_table(settings: Settings, given: FitRows) -> TableRead:
     grouping = asked.grouping(table, hidden)
     public = public_columns(asked.public, table.names, hidden, grouping)
     groups = _column_groups(knowledge.dependence, public, table.names)
-    specs = asked.specs(public)
+    specs, widest = asked.specs(public), max(map(len, groups))
+    separate = knowledge.fit is not None and getattr(knowledge.fit, "covariance", "") != "common"
+    if separate and widest > 1 and is_ours(knowledge.strategy):
+        settings.check_bound(widest)  # before anything is fitted
     continuous = _is_continuous(knowledge)
     faults = Faults()
     if isinstance(rows, LazyRows):

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from sklearn_puffer._base import (
     RetiredError,
     check_choice,
@@ -142,16 +144,21 @@ class Settings:
                 "known; use noise='laplace' or releases=1."
             )
         if is_ours(self.knowledge.strategy):  # another strategy may not know these priors
-            self._check_bound()
+            self.check_bound(1)
 
-    def _check_bound(self) -> None:
-        """Refuse what has no bound for any priors, by one pair of them.
+    def check_bound(self, n_columns: int) -> None:
+        """Refuse what has no bound for any priors of so many columns, by one pair of them.
 
         Its discrete distributions have the same support: if any pair has a bound, this one has.
+        Covariances that are fitted to two secrets may be close, but are hardly ever the same.
         """
-        notion, noise = self.guarantee.notion, self.noise.with_scale((1.0,))
+        notion, noise = self.guarantee.notion, self.noise.with_scale((1.0,) * n_columns)
         pair = PriorPair(Discrete([0, 1], [0.5, 0.5]), Discrete([0, 1], [0.25, 0.75]))
-        if self.knowledge.has_mixtures:
+        if n_columns > 1:
+            mean, unit = np.ones(n_columns), np.eye(n_columns)
+            first = GaussianMixture([1.0], [0.0 * mean], [unit])
+            pair = PriorPair(first, GaussianMixture([1.0], [mean], [1.001 * unit]))
+        elif self.knowledge.has_mixtures:
             pair = PriorPair(*(GaussianMixture([1.0], [mean], [1.0]) for mean in (0.0, 1.0)))
         if self.columns.rows_dependent:
             reason = reason_of(dependent_rows([pair], noise, notion, 2))
