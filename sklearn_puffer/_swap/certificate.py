@@ -69,13 +69,11 @@ class ExchangeFacts:
     distances : tuple of float
         The distance of each pair, which multiplies its budget; empty if all are 1. Losses are per
         unit of distance.
-    merged : bool
-        Whether values of a sensitive column are read as one secret.
     kept : tuple of Kept
         ``stay`` by secret.
     """
 
-    RETIRED: ClassVar[tuple[str, ...]] = ("travelling",)
+    RETIRED: ClassVar[tuple[str, ...]] = ("travelling", "merged")
 
     stay: float
     unchanged: bool
@@ -90,7 +88,6 @@ class ExchangeFacts:
     below_ten: float
     beyond: float
     distances: tuple[float, ...] = ()
-    merged: bool = False
     kept: tuple[Kept, ...] = ()
 
     def about_insiders(self, who: str = "people") -> str:
@@ -191,21 +188,18 @@ class ExchangeCertificate(Certificate):
             f"{facts.below_ten:.1%} in strata below 10, {facts.beyond:.1%} in strata whose odds "
             "are beyond e^epsilon of the table's."
         )
-        told = facts.about_insiders(who), self._moves()
+        moves = f"{facts.stay:.1%} of the {who} keep their own rows, on average"
+        if not facts.unchanged:
+            most = max(self.utility, key=lambda column: column.change_sd)
+            mean = np.mean([column.change_sd for column in self.utility])
+            moves += (
+                f"; a column changes by {mean:.3g} standard deviations, {shown(most.name)} most "
+                f"({most.change_sd:.3g})"
+            )
+        told = [facts.about_insiders(who), f"{moves}."]
         return [*told, *([known] if self._staying else []), *facts.not_covered()]
 
     _told_below = _what_changes
-
-    def _moves(self) -> str:
-        stay = f"{self.exchange.stay:.1%} of the {self.who} keep their own rows, on average"
-        if self.exchange.unchanged:
-            return f"{stay}."
-        most = max(self.utility, key=lambda column: column.change_sd)
-        mean = np.mean([column.change_sd for column in self.utility])
-        return (
-            f"{stay}; a column changes by {mean:.3g} standard deviations, {shown(most.name)} most "
-            f"({most.change_sd:.3g})."
-        )
 
     def _risks(self) -> list[str]:
         return []
@@ -219,7 +213,10 @@ class ExchangeCertificate(Certificate):
 
     def _sections(self) -> list[Section]:
         about = "shares of people by mean flows; those of a release are never told"
-        kept = [[label_of(each.secret), f"{each.share:.1%}"] for each in self.exchange.kept]
+        kept = []
+        for each in self.exchange.kept:
+            parts = each.secret if isinstance(each.secret, tuple) else (each.secret,)
+            kept.append([" and ".join(map(quoted, parts)), f"{each.share:.1%}"])
         return [
             Section("Who keeps the own row", about, [["secret", "stays"], *kept]),
             utility_section(self.utility),
@@ -230,33 +227,32 @@ class ExchangeCertificate(Certificate):
 
 def _assumptions(secret: Any, together: RowGroups | None) -> list[str]:
     """Return the assumptions that apply, by how secrets and groups are read."""
-    alone = together is None
-    told = {
+    told = [
         "Ids, order and index say nothing of a row (numbers given by date do: name what they say "
-        "in known=).": True,
+        "in known=).",
         "The released table has the rows of the original one, so it tells the shares of secrets "
-        "with whatever its columns tell of them; the guarantee is against those shares.": True,
+        "with whatever its columns tell of them; the guarantee is against those shares.",
         "Released whole flows are drawn anew around the mean flows that are certified here, and "
-        "are told nowhere.": True,
-        "A person is one row: rows of one person or household tell more together; groups= "
-        "exchanges them together.": alone,
-        "A person is in one group. Sizes of groups, and which rows are in one, stay and are known. "
-        "The rows of a group have one secret, and go at random to members of the other group of "
-        "whom the same is known; those of a group that stays are dealt among its own members, "
-        "too.": not alone,
-        "Secrets are bins or merged values: within one of them rows may stay, and exact numbers "
-        "or merged values are not protected from each other.": secret.edges or secret.merged,
-    }
-    return [sentence for sentence, true in told.items() if true]
-
-
-def label_of(label: Any) -> str:
-    """Return a secret, or a combination, as text.
-
-    >>> label_of(("yes", 3)), label_of("no")
-    ("'yes' and 3", "'no'")
-    """
-    return " and ".join(map(quoted, label)) if isinstance(label, tuple) else quoted(label)
+        "are told nowhere.",
+    ]
+    if together is None:
+        told.append(
+            "A person is one row: rows of one person or household tell more together; groups= "
+            "exchanges them together."
+        )
+    else:
+        told.append(
+            "A person is in one group. Sizes of groups, and which rows are in one, stay and are "
+            "known. The rows of a group have one secret, and go at random to members of the other "
+            "group of whom the same is known; those of a group that stays are dealt among its own "
+            "members, too."
+        )
+    if secret.edges or secret.merged:
+        told.append(
+            "Secrets are bins or merged values: within one of them rows may stay, and exact "
+            "numbers or merged values are not protected from each other."
+        )
+    return told
 
 
 # ------------------------------------------------------------------------------------ the figures
@@ -299,7 +295,6 @@ def certified(
         strata=tuple(map(mechanism.coarse.named, mechanism.strata)),
         n_strata=len(people),
         distances=tuple(np.repeat(mechanism.distances, 2).tolist()),
-        merged=bool(secret.merged),
         **_of_strata(mechanism, people),
     )
     units = np.ones(len(losses)) if budget.delta else mechanism.factors

@@ -360,10 +360,15 @@ class PufferfishSwap(TableRelease):
         check_jobs(self.n_jobs)
         guarantee = Guarantee.of(params)
         epsilon, delta = float(guarantee.notion.epsilon), float(guarantee.notion.delta)
-        budget = Budget(epsilon, delta, _checked_insiders(self.insiders, epsilon))
+        insiders, way_out = self.insiders, 'take "double", or None to leave insiders out'
+        if isinstance(insiders, str):
+            check_choice(insiders, "insiders", ["double"])
+            insiders = 2.0 * epsilon
+        elif insiders is not None:
+            insiders = check_positive(insiders, "insiders", way_out)
         check_choice(self.matching, "matching", ["nearest", "parts", "random"])
         check_units(self.weights)
-        return guarantee, Columns.of(params), budget
+        return guarantee, Columns.of(params), Budget(epsilon, delta, insiders)
 
     def _learnt(
         self, parameters: tuple[Guarantee, Columns, Budget], rows: FitRows
@@ -421,15 +426,6 @@ class PufferfishSwap(TableRelease):
             warnings=[_NOBODYS.format(repr(str(secret.name)[:40]))] if said else [],
             attributes=shown,
         )
-
-
-def _checked_insiders(insiders: Any, epsilon: float) -> float | None:
-    if insiders is None:
-        return None
-    if isinstance(insiders, str):
-        check_choice(insiders, "insiders", ["double"])
-        return 2.0 * epsilon
-    return check_positive(insiders, "insiders", 'take "double", or None to leave insiders out')
 
 
 _NOBODYS = (

@@ -94,7 +94,12 @@ def exchange_rows(
         left, targets, sources = going, flows[secret].copy(), flows[:, secret].copy()
         targets[secret] = sources[secret] = 0
         if moved[secret] == len(going):
-            received[going] = _deranged(going, draws)
+            # nobody leaves the secret: a uniformly random derangement, as halves may be unequal,
+            # and matching the nearest of few distinct rows would give people their own
+            dealt = going[draws.shuffled(len(going))]
+            while (dealt == going).any():
+                dealt = going[draws.shuffled(len(going))]
+            received[going] = dealt
             going = left = going[:0]
         elif moved[secret]:
             going, left, halves = _within_secret(going, int(moved[secret]), draws)
@@ -120,18 +125,6 @@ def _within_secret(going: Array, moved: int, draws: Choices) -> tuple[Array, Arr
     leaving = np.concatenate([first[more:], second[less:]])
     left = np.concatenate([ones[less:], others[more:]])
     return leaving, left, [(first[:more], others[:more]), (second[:less], ones[:less])]
-
-
-def _deranged(people: Array, draws: Choices) -> Array:
-    """Return a uniformly random derangement of people.
-
-    It is for a secret that nobody leaves, where halves may be unequal, and matching the nearest of
-    few distinct rows would give people their own.
-    """
-    while True:
-        places = people[draws.shuffled(len(people))]
-        if not (places == people).any():
-            return places
 
 
 def _split(going: Array, counts: IntArray, draws: Choices) -> list[Array]:
@@ -213,19 +206,15 @@ def _longest_axis(points: ScaledRows, secrets: IntArray) -> FloatArray:
 def drawn_flows(exchange: Exchange, draws: Choices) -> tuple[IntArray, IntArray]:
     """Return whole flows with mean F, and how many of those who keep their secret move."""
     if len(exchange.sizes) == 2:
-        flows = _two_secret_flows(exchange, draws)
+        first, second = map(int, exchange.sizes)
+        start, parts = response(first, second, int(exchange.flows[0, 1]) / exchange.unit)
+        drawn = draws.below(1 << _BITS)
+        moving = start + int(np.searchsorted(np.cumsum(parts), drawn, side="right"))
+        flows = np.array([[first - moving, moving], [moving, second - moving]])
     else:
         flows = _perturbed(_rounded(exchange, draws), exchange, draws)
     moved = [_movers(exchange, secret, flows, draws) for secret in range(len(flows))]
     return flows, np.array(moved, dtype=np.int64)
-
-
-def _two_secret_flows(exchange: Exchange, draws: Choices) -> IntArray:
-    first, second = map(int, exchange.sizes)
-    start, parts = response(first, second, int(exchange.flows[0, 1]) / exchange.unit)
-    drawn = draws.below(1 << _BITS)
-    exchanged = start + int(np.searchsorted(np.cumsum(parts), drawn, side="right"))
-    return np.array([[first - exchanged, exchanged], [exchanged, second - exchanged]])
 
 
 @lru_cache(maxsize=64)

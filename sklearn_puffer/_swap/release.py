@@ -44,7 +44,6 @@ from sklearn_puffer._swap.exchange import (
     ROW,
     Budget,
     ExchangeProblem,
-    PairDistance,
     StratumProblem,
     cut,
     drawn_flows,
@@ -267,7 +266,15 @@ class RowExchange(Mechanism):
         at = {secret: place for place, secret in enumerate(secrets)}
         every = zip(self.pairs, self.factors.tolist(), strict=True)
         pairs = [(at[s], at[t], apart) for (s, t), apart in every if s in at and t in at]
-        return StratumProblem(secrets, people, pairs, *self._cuts(people, pairs))
+        if not pairs:
+            return StratumProblem(secrets, people, pairs, 1, 1)
+        least = min(apart for *_, apart in pairs)
+        most, n_rows = most_pieces(people, self.budget, least), int(people.sum())
+        shards, parts = min(max(n_rows // self.shard, 1), most), 1
+        wanted = n_rows / (shards * PEERS) if self.matching == "parts" else 1.0
+        while parts * 2 <= most // shards and parts * math.sqrt(2.0) <= wanted:
+            parts *= 2
+        return StratumProblem(secrets, people, pairs, shards, parts)
 
     def _solved(
         self, rows: SwapRows, stratum: StratumProblem, shard: int, groups: Sequence[Array]
@@ -294,19 +301,6 @@ class RowExchange(Mechanism):
         of_parts = [flows[at] for at in which.ravel()]
         whole = together(of_parts, sizes_of_piece(people, shards, shard))
         return Solved(stratum, groups, of_parts, whole, losses, samples)
-
-    def _cuts(self, people: IntArray, pairs: Sequence[PairDistance]) -> tuple[int, int]:
-        """Return the numbers of shards of a stratum, and of parts of each shard."""
-        if not pairs:
-            return 1, 1
-        least = min(apart for *_, apart in pairs)
-        most, n_rows = most_pieces(people, self.budget, least), int(people.sum())
-        shards = min(max(n_rows // self.shard, 1), most)
-        wanted = n_rows / (shards * PEERS) if self.matching == "parts" else 1.0
-        parts = 1
-        while parts * 2 <= most // shards and parts * math.sqrt(2.0) <= wanted:
-            parts *= 2
-        return shards, parts
 
     def _samples(self, groups: Sequence[Array], rows: SwapRows, parts: int) -> list[list[Array]]:
         """Return rows of each secret in some parts of a shard, chosen by their content alone."""
@@ -357,10 +351,15 @@ class RowExchange(Mechanism):
         """Return the figures of some rows as JSON; see `certified`."""
         k, pairs = len(self.secret.labels), np.array(self.pairs).reshape(-1, 2)
         flows, others, losses = np.zeros((k, k)), np.zeros(k), np.zeros((2, len(pairs)))
+        changes = False
         for each in solved:
             secrets = each.stratum.secrets
             flows[np.ix_(secrets, secrets)] += each.exchange.flows / ROW
             others[secrets] += each.exchange.others / ROW
+            if each.moves:  # somebody may receive a row that differs from his own
+                places = rows.places[np.concatenate(each.groups)]
+                digests = rows.seen[0][places[places >= 0]]
+                changes |= bool((digests != digests[0]).any())
             there = np.isin(pairs, secrets).all(axis=1)
             losses[:, there] = np.maximum(losses[:, there], each.losses)
         # rounded up, so that neither shards nor solvers change the fingerprint
@@ -371,7 +370,7 @@ class RowExchange(Mechanism):
             "others": others.tolist(),
             "losses": np.maximum(np.ceil(losses[0] / steps) * steps, losses[0]).tolist(),
             "insiders": float((losses[1] / self.factors).max(initial=0.0)),
-            "changes": any(_changes(rows, each) for each in solved),
+            "changes": changes,
             "utility": [astuple(each)[1:] for each in _utilities(self, rows, solved)],
         }
         return json.dumps(figures)
@@ -466,13 +465,6 @@ _NOT_WITHIN = (
 
 
 # ------------------------------------------------------------------------------------ the figures
-
-
-def _changes(rows: SwapRows, solved: Solved) -> bool:
-    """Return whether somebody may receive a row that differs from his own."""
-    places = rows.places[np.concatenate(solved.groups) if solved.moves else [0]]
-    digests = rows.seen[0][places[places >= 0]]
-    return solved.moves and bool((digests != digests[0]).any())
 
 
 def _utilities(

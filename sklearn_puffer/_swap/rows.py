@@ -190,8 +190,14 @@ class Units:
         numbers = {n: v for n, v in columns.items() if v.kind in ("float", "integer")}
         lazy = isinstance(table, LazyTable)
         found = table.moments([*numbers]) if lazy else {n: moments(v) for n, v in numbers.items()}
-        both = {name: rounded_unit(*each) for name, each in found.items()}
-        centres, spreads = ({name: each[k] for name, each in both.items()} for k in (0, 1))
+        centres, spreads = {}, {}
+        for name, (mean, spread) in found.items():
+            # rounded, so that neither engine nor order of rows matters: the deviation to 24 bits,
+            # and 1 for a constant, the mean to a multiple of 2^-8 of it
+            mantissa, exponent = math.frexp(spread)
+            unit = math.ldexp(round(mantissa * (1 << 24)), exponent - 24)
+            centres[name] = round(mean / unit * 256) * unit / 256 if unit else mean
+            spreads[name] = unit or 1.0
         return cls(centres, spreads, given)
 
     def points(self, columns: Mapping[Name, Values]) -> ScaledRows:
@@ -203,19 +209,17 @@ class Units:
             factor = unit / self.given.get(name, unit)
             other = values.missing if numeric else values.ranks()
             if numeric:
-                numbers.append(self._standardised(name, values) * factor)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    z = (values.data.astype(np.float64) - self.centres[name]) / unit
+                gone = np.isnan(z) if other is None else np.isnan(z) | other
+                z = np.clip(np.where(gone, 0.0, z), -_FARTHEST, _FARTHEST)
+                numbers.append(z.astype(np.float32) * factor)
             if other is not None:
                 codes.append(other.astype(np.int64))
                 units.append(factor)
         n_rows = len(next(iter(columns.values())))
         wide = np.stack(numbers, axis=1) if numbers else np.zeros((n_rows, 1), dtype=np.float32)
         return ScaledRows(wide, codes, units)
-
-    def _standardised(self, name: Name, values: Values) -> Array:
-        with np.errstate(over="ignore", invalid="ignore"):
-            z = (values.data.astype(np.float64) - self.centres[name]) / self.spreads[name]
-        z = np.where(np.isnan(z) | (values.missing if values.missing is not None else False), 0, z)
-        return np.clip(z, -_FARTHEST, _FARTHEST).astype(np.float32)
 
 
 def moments(values: Values) -> tuple[float, float]:
@@ -225,21 +229,6 @@ def moments(values: Values) -> tuple[float, float]:
     unit = float(np.abs(data).max(initial=0.0)) or 1.0
     data = data / unit if len(data) else np.zeros(1)
     return float(data.mean()) * unit, float(data.std()) * unit
-
-
-def rounded_unit(mean: float, spread: float) -> tuple[float, float]:
-    """Round a mean and a standard deviation, so that neither engine nor order of rows matters.
-
-    The deviation has 24 bits, and is 1 for a constant; the mean is a multiple of 2^-8 of it.
-
-    >>> [round(each, 6) for each in rounded_unit(0.1, 0.3)]
-    [0.099609, 0.3]
-    """
-    mantissa, exponent = math.frexp(spread)
-    spread = math.ldexp(round(mantissa * (1 << 24)), exponent - 24)
-    if not spread:
-        return mean, 1.0
-    return round(mean / spread * 256) * spread / 256, spread
 
 
 # ---------------------------------------------------------------- choices of rows
