@@ -2,6 +2,7 @@
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from itertools import product
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pandas.testing import assert_frame_equal
 
 from sklearn_puffer import PufferfishNoiser
-from sklearn_puffer._codes import distinct
+from sklearn_puffer._codes import columns, distinct
 from sklearn_puffer._codes.columns import Column
 from sklearn_puffer._codes.lookup import Edges, Lookup
 from sklearn_puffer._tables import Values
@@ -208,14 +209,14 @@ OPTIONS = {
 
 def slowly(monkeypatch):
     """Without what is quicker than a search and a look-up."""
-    for kind, flag in ((Lookup, "gapless"), (Edges, "quick")):
-        own = kind.of_own
-        monkeypatch.setattr(kind, "of_own", lambda self, own=own, flag=flag: off(own(self), flag))
+    own = columns._lookup_of
 
+    def plain(column):
+        found = copy(own(column))
+        setattr(found, "gapless" if column.edges is None else "quick", False)
+        return found
 
-def off(lookup, flag):
-    setattr(lookup, flag, False)
-    return lookup
+    monkeypatch.setattr(columns, "_lookup_of", plain)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -461,7 +461,7 @@ def _lookup_of(column: Column) -> Any:
     """Return the `Edges` of a binned column, the `Lookup` of another one."""
     if column not in _made:
         _made[column] = Lookup(column.atoms) if column.edges is None else Edges(column.edges)
-    return _made[column].of_own()
+    return _made[column]
 
 
 def _level_codes(column: Column, values: Values, unknown: Unknown) -> tuple[Array, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 
 import numpy as np
@@ -33,13 +32,6 @@ class Lookup:
         self.low = float(atoms[0])
         self.factor, self.firsts, self.crowd = _equal_bins(atoms)
         self.gapless = _is_gapless(atoms)
-        self._scratch = np.empty((2, 0))
-
-    def of_own(self) -> Lookup:
-        """Return a copy with scratch memory of its own."""
-        lookup = copy.copy(self)
-        lookup._scratch = np.empty((2, 0))
-        return lookup
 
     def find(self, block: Array, codes: Array) -> bool:
         """Write the code of every value; return False if some value is no atom."""
@@ -51,13 +43,8 @@ class Lookup:
             # of unsigned numbers in floats, which hold these
             np.subtract(block, np.intp(first), out=codes, casting="unsafe")
             return True
-        if self._scratch.shape[1] < len(block):
-            self._scratch = np.empty((2, len(block)))
-        values, scratch = self._scratch[:, : len(block)]
-        if block.dtype == np.float64 and block.flags.c_contiguous:
-            values = block
-        else:
-            np.copyto(values, block)  # strided columns are read once
+        values = np.ascontiguousarray(block, dtype=np.float64)  # strided columns are read once
+        scratch = np.empty(len(block))
         if self.factor is None:
             codes[:] = np.searchsorted(self.atoms, values)
         else:  # the first atom of each value's bin; any for values outside all bins
@@ -91,7 +78,6 @@ class Edges:
         self.n_cells = min(_MOST_BINS, 64 * len(edges))
         span = float(edges[-1] - edges[0]) if len(edges) > 1 else 0.0
         self.factor = self.n_cells / span if span > 0.0 else 0.0
-        self._scratch = np.empty(0)
         self.ends = np.append(edges, np.inf)
         self.quick = 0.0 < self.factor < np.inf
         if self.quick:
@@ -99,12 +85,6 @@ class Edges:
             self.firsts = np.searchsorted(of_edges, np.arange(self.n_cells))
             self.crowd = int(np.bincount(of_edges).max())
             self.quick = self.crowd <= _MOST_CROWDED
-
-    def of_own(self) -> Edges:
-        """Return a copy with scratch memory of its own."""
-        edges = copy.copy(self)
-        edges._scratch = np.empty(0)
-        return edges
 
     def find(self, block: Array, codes: Array) -> None:
         """Write the number of edges below every value; the values must be finite."""
@@ -114,16 +94,14 @@ class Edges:
             return
         self._cells(values, codes)
         np.take(self.firsts, codes, out=codes, mode="clip")
-        scratch = self._scratch[: len(values)]
+        scratch = np.empty(len(values))
         for _ in range(self.crowd):  # the edges of the same cell that lie below
             np.take(self.ends, codes, out=scratch, mode="clip")
             codes += scratch < values
 
     def _cells(self, values: FloatArray, codes: Array) -> Array:
         """Write the cell of each value, a monotone function."""
-        if len(self._scratch) < len(values):
-            self._scratch = np.empty(len(values))
-        scratch = self._scratch[: len(values)]
+        scratch = np.empty(len(values))
         with np.errstate(over="ignore"):  # infinity is clipped, too
             np.subtract(values, self.edges[0], out=scratch)
             scratch *= self.factor
