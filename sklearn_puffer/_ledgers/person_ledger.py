@@ -453,7 +453,11 @@ class PersonLedger(Account[About]):
         check_choice(exhausted, "exhausted", ["raise", "withhold"])
         if not isinstance(note, str):
             raise TypeError(f"note must be a string, got {quoted(note)}.")
-        _refuse_lazy(X)
+        if is_lazy(X):
+            raise TypeError(
+                f"X is a lazy table ({type(X).__name__}), and who is in it is not known before it "
+                f"is computed; pass {way_to_table(X, 'X')}, or its parts one after the other."
+            )
         if row_id is None:
             raise ValueError("row_id is None, and persons are known by it; name the column of ids.")
         certificate = certificate_for(noiser)
@@ -461,7 +465,12 @@ class PersonLedger(Account[About]):
         used = noiser if check_positive(factor, "factor") == 1.0 else noiser.noisier(factor)
         options = {"marks": self._pseudonyms(about), "whole": about.whole}
         options |= {"dataset": dataset, "release": release}
-        draw = _noted(used)
+        draw = getattr(used, "_release_noted", None)
+        if draw is None:
+            raise TypeError(
+                f"noiser is a {type(used).__name__}, which has no rows of persons; pass a fitted "
+                "PufferfishNoiser or PufferfishRelease."
+            )
         with listening(check_verbose(used.verbose), "release"):
             released, noted = draw(X, row_id, self._key_now(), **options)
             named = dataset, int(release), note
@@ -529,25 +538,6 @@ class _SecretKey:
 
     def __repr__(self) -> str:
         return "<key>"
-
-
-def _noted(noiser: Any) -> Callable[..., Any]:
-    """Return the method of a noiser that releases rows with the pseudonyms of their persons."""
-    release: Callable[..., Any] | None = getattr(noiser, "_release_noted", None)
-    if release is None:
-        raise TypeError(
-            f"noiser is a {type(noiser).__name__}, which has no rows of persons; pass a fitted "
-            "PufferfishNoiser or PufferfishRelease."
-        )
-    return release
-
-
-def _refuse_lazy(X: Any) -> None:
-    if is_lazy(X):
-        raise TypeError(
-            f"X is a lazy table ({type(X).__name__}), and who is in it is not known before it is "
-            f"computed; pass {way_to_table(X, 'X')}, or its parts one after the other."
-        )
 
 
 def _check_kind(about: About, kind: str, what: str) -> None:

@@ -131,17 +131,13 @@ def artifact_text(fitted: FittedMechanism, unknown: Any) -> str:
         ]
     record |= mechanism.to_record()
     record["groups"] = _written_groups(rules.groups)
-    _add_margins(record["columns"] or [], rules.margins)
-    return signed_text({name: value for name, value in record.items() if value is not None})
-
-
-def _add_margins(records: Sequence[dict[str, Any]], margins: Sequence[Margin]) -> None:
-    """Add the values of the fitted rows to the records of columns."""
-    for record, margin in zip(records, margins, strict=False):
+    # the values of the fitted rows, in the records of columns
+    for column, margin in zip(record["columns"] or [], rules.margins, strict=False):
         present = None if margin.present == margin.total else margin.present
-        location = None if margin.place is None else tuple(map(written, margin.place))
+        place = None if margin.place is None else tuple(map(written, margin.place))
         parts = margin.parts.tolist()
-        record["margin"] = {"parts": parts} | stated({"present": present, "place": location})
+        column["margin"] = {"parts": parts} | stated({"present": present, "place": place})
+    return signed_text({name: value for name, value in record.items() if value is not None})
 
 
 def written_column(column: Column) -> dict[str, Any]:
@@ -193,14 +189,19 @@ def read_artifact(text: str) -> tuple[FittedMechanism, Any]:
     record.check(certificate.fingerprint == record.read("fingerprint", str), "fingerprint")
     columns = record.listed("columns") if record.has("columns") else []
     mechanism = kind.from_record(record, columns)
-    margins = _read_margins(record, columns, mechanism.released_columns, certificate.n_rows)
+    public = mechanism.released_columns
+    margins = [
+        _read_margin(margin, column, certificate.n_rows)
+        for fields, column in zip(columns, public, strict=True)
+        if (margin := fields.inner("margin")) is not None
+    ]
+    record.check(len(margins) in (0, len(public)), "columns[].margin")
     groups = certificate.groups
     record.check(record.read("groups", dict | None, None) == _written_groups(groups), "groups")
-    released = {column.name for column in mechanism.released_columns}
-    rules = _read_rules(record, released, margins, groups)
+    rules = _read_rules(record, {column.name for column in public}, margins, groups)
     record.check(groups is None or groups.column in rules.passed, "groups.column")
     if margins:
-        known = FittedMargins(list(mechanism.released_columns), margins)
+        known = FittedMargins(list(public), margins)
         other_priors = replace(certificate.other_priors, fitted=known)
         certificate = replace(certificate, other_priors=other_priors)
     unknown = record.read("unknown", str | tuple[tuple[Name, Level], ...])
@@ -300,19 +301,6 @@ class FittedMargins:
     def against(self, prior: Any) -> NoReturn:
         """Refuse, with the sentence of a certificate without its noiser."""
         raise ValueError(NO_PRIOR)
-
-
-def _read_margins(
-    record: Fields, columns: Sequence[Fields], public: Sequence[Column], total: int
-) -> list[Margin]:
-    """Return the distribution of the values of each column, or nothing where it is not written."""
-    margins = [
-        _read_margin(margin, column, total)
-        for fields, column in zip(columns, public, strict=True)
-        if (margin := fields.inner("margin")) is not None
-    ]
-    record.check(len(margins) in (0, len(public)), "columns[].margin")
-    return margins
 
 
 def _read_margin(record: Fields, column: Column, total: int) -> Margin:

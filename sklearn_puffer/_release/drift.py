@@ -147,10 +147,13 @@ class Drift(Document):
     def warning(self) -> str:
         """Return the warning, with the figures of the column that differs most."""
         worst = sorted((c for c in self.columns if c.drifted), key=lambda c: -c.distance)
-        more = f" and {len(worst) - 1} more" if len(worst) > 1 else ""
+        more, most = f" and {len(worst) - 1} more" if len(worst) > 1 else "", worst[0]
+        figures = f"distance {most.distance:.3g}"
+        for share, what in ((most.outside, "not seen in fit"), (most.missing, "missing")):
+            figures += f", {share:.0%} {what}" if share >= 0.005 else ""
         return (
             f"the {self.n_rows} rows do not look like the {self.n_fitted} of fit in "
-            f"{brief(worst[0].name)} ({_figures(worst[0])}){more}; fit on such rows, or pass "
+            f"{brief(most.name)} ({figures}){more}; fit on such rows, or pass "
             'on_drift="ignore".'
         )
 
@@ -167,7 +170,29 @@ class Drift(Document):
         }
 
     def _page(self) -> Page:
-        return Page(f"Drift: {self._verdict()}", self._lines(), self._sections())
+        lines = [
+            f"{self.n_rows} rows, against {self.n_fitted} of fit.",
+            "The guarantee is about rows that follow the fitted distribution. That no difference "
+            "is found proves none: it may be small, or lie in several columns together.",
+        ]
+        note = (
+            "outside: share of rows with a value that fit has not seen; distance: of numbers and "
+            "ordered values the largest difference of P(X <= x), of others total variation; p: "
+            "p-value, corrected for all columns and values; differs: p is at most "
+            f"{LEVEL:.0%}"
+        )
+        cells = [
+            [
+                shown(c.name),
+                *(f"{figure:.3f}" for figure in (c.outside, c.missing, c.distance)),
+                f"{c.p:.2g}" if c.p > _TINY else f"< {_TINY:g}",
+                "YES" if c.drifted else "no",
+            ]
+            for c in self.columns
+        ]
+        head = ["column", "outside", "missing", "distance", "p", "differs"]
+        section = Section("Columns", note, [head, *cells])
+        return Page(f"Drift: {self._verdict()}", lines, [section])
 
     def _verdict(self) -> str:
         if self.together:
@@ -177,43 +202,6 @@ class Drift(Document):
         if not self.drifted:
             return "none found"
         return "these rows DO NOT LOOK LIKE THOSE OF FIT"
-
-    def _lines(self) -> list[str]:
-        return [
-            f"{self.n_rows} rows, against {self.n_fitted} of fit.",
-            "The guarantee is about rows that follow the fitted distribution. That no difference "
-            "is found proves none: it may be small, or lie in several columns together.",
-        ]
-
-    def _sections(self) -> list[Section]:
-        note = (
-            "outside: share of rows with a value that fit has not seen; distance: of numbers and "
-            "ordered values the largest difference of P(X <= x), of others total variation; p: "
-            "p-value, corrected for all columns and values; differs: p is at most "
-            f"{LEVEL:.0%}"
-        )
-        return [Section("Columns", note, _cells(self.columns))]
-
-
-def _figures(column: ColumnDrift) -> str:
-    outside = f", {column.outside:.0%} not seen in fit" if column.outside >= 0.005 else ""
-    missing = f", {column.missing:.0%} missing" if column.missing >= 0.005 else ""
-    return f"distance {column.distance:.3g}{outside}{missing}"
-
-
-def _cells(columns: Sequence[ColumnDrift]) -> list[list[str]]:
-    head = ["column", "outside", "missing", "distance", "p", "differs"]
-    return [head] + [
-        [
-            shown(c.name),
-            f"{c.outside:.3f}",
-            f"{c.missing:.3f}",
-            f"{c.distance:.3f}",
-            f"{c.p:.2g}" if c.p > _TINY else f"< {_TINY:g}",
-            "YES" if c.drifted else "no",
-        ]
-        for c in columns
-    ]
 
 
 PARTS = 1000

@@ -628,7 +628,16 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         """Refuse a release that is not fitted, was changed, or is not proven or not counted."""
         self._check_as_certified()
         self._check_certified()
-        self._check_planned(keying)
+        # neither the certificate nor a ledger would count a further draw
+        certificate = self.certificate_
+        ledger = keying is not None and keying.noted is not None
+        if keying is None or ledger or keying.release < certificate.releases:
+            return
+        way = "fit with more releases=, or let a PersonLedger count them for each person."
+        raise OverspentError(
+            f"release={keying.release} is beyond the releases={certificate.releases} that the "
+            f"certificate is for, numbered from 0: {getattr(certificate.rule, 'reason', way)}"
+        )
 
     def _check_certified(self) -> None:
         way = check_choice(self.on_uncertified, "on_uncertified", ["raise", "warn"])
@@ -644,18 +653,6 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         if way == "raise":
             raise UncertifiedError(message)
         warnings.warn(say.uncertified_sentence(certificate), PufferfishWarning, stacklevel=5)
-
-    def _check_planned(self, keying: Keying | None) -> None:
-        """Refuse a further draw that neither the certificate nor a ledger counts."""
-        certificate = self.certificate_
-        ledger = keying is not None and keying.noted is not None
-        if keying is None or ledger or keying.release < certificate.releases:
-            return
-        way = "fit with more releases=, or let a PersonLedger count them for each person."
-        raise OverspentError(
-            f"release={keying.release} is beyond the releases={certificate.releases} that the "
-            f"certificate is for, numbered from 0: {getattr(certificate.rule, 'reason', way)}"
-        )
 
     def _entropies(self) -> Callable[[], Callable[[int], Entropy]]:
         """Return the source of random bits of each further table, by the index of a column."""
