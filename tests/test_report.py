@@ -410,7 +410,7 @@ def test_who_signs_reads_which_columns_are_left_out():
 
 
 def test_who_signs_reads_what_insiders_reached_if_anybody_tried(noiser, audited):
-    own = replace(audited.attacks[0], view="insider", log_odds=0.0, low=-1.0, high=1.0)
+    own = replace(audited.attacks[0], view="insider", log_odds=0.0, low=-1.0, high=1.0, share=0.5)
     for allowed, said in ((math.log(3.0), "3.01 times allowed"), (math.nan, "no limit is")):
         found = replace(audited, others=(replace(own, allowed=allowed, p_all=1.0),))
         [line] = [line for line in report(noiser, found).page.lines if "Insiders" in line]
