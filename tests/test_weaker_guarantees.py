@@ -262,13 +262,13 @@ def test_values_move_no_farther_than_is_said_and_are_no_more_than_asked(most):
     rng = np.random.default_rng(0)
     rows = np.round(rng.normal(size=(7, 2)) * (1e3, 1e-3), 9)
     pair = PriorPair(Discrete(rows[:5], [0.2] * 5), Discrete(rows[3:], [0.25] * 4))
-    found = rounded(pair, most)
-    for old, new in zip(pair, found.pair, strict=True):
+    moved, moves = rounded(pair, most)
+    for old, new in zip(pair, moved, strict=True):
         apart = np.abs(old.rows[:, None] - new.rows)
-        assert (apart <= found.moves).all(axis=2).any(axis=1).all()
+        assert (apart <= moves).all(axis=2).any(axis=1).all()
     for axis in (0, 1):
-        assert len({*found.pair.p.rows[:, axis], *found.pair.q.rows[:, axis]}) <= most
-    assert found.moves.any() == (most < 7)
+        assert len({*moved.p.rows[:, axis], *moved.q.rows[:, axis]}) <= most
+    assert moves.any() == (most < 7)
 
 
 @pytest.mark.slow

@@ -26,10 +26,9 @@ values at its ends. (If slopes are at most M, the function also lies below its c
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -541,83 +540,73 @@ class SetLosses:
 
 
 @dataclass(frozen=True, eq=False)
-class _PairsOnGrid(ABC):
+class _PairsOnGrid:
     """The pairs of sets that share a grid."""
 
     members: Integers  # (n_members,)
     sides: tuple[Integers, Integers]  # the sets of each pair
-    notion: Notion
+    losses: Callable[[float, Integers, Integers], FloatArray]  # at a factor, from sets to others
 
     def worst(self, factor: float) -> FloatArray:
         """Return losses of shape (n_members, 2), rounded upwards."""
         p, q = self.sides
-        losses = self._losses(factor, np.append(p, q), np.append(q, p))
-        return losses.reshape(2, -1).T
-
-    @abstractmethod
-    def _losses(self, factor: float, first: Integers, second: Integers) -> FloatArray: ...
+        return self.losses(factor, np.append(p, q), np.append(q, p)).reshape(2, -1).T
 
 
-@dataclass(frozen=True, eq=False)
-class _Vertices(_PairsOnGrid):
-    """A pure guarantee under which the supremum is attained at a vertex of the grid."""
-
-    envelopes: VertexEnvelopes
-
-    def _losses(self, factor: float, first: Integers, second: Integers) -> FloatArray:
-        most, least = self.envelopes.ends(factor)
-        return _largest(most[first] - least[second])
+def _at_vertices(
+    envelopes: VertexEnvelopes, factor: float, first: Integers, second: Integers
+) -> FloatArray:
+    """Return pure losses whose supremum is attained at a vertex of the grid."""
+    most, least = envelopes.ends(factor)
+    return _largest(most[first] - least[second])
 
 
-@dataclass(frozen=True, eq=False)
-class _CategoriesOnly(_PairsOnGrid):
-    """Unordered columns alone: a release is a cell, and the loss is over all cells."""
-
-    envelopes: VertexEnvelopes
-
-    def _losses(self, factor: float, first: Integers, second: Integers) -> FloatArray:
-        most, least = self.envelopes.ends(factor)
-        heights, error = self.envelopes.heights(factor)
-        logs = np.stack([most + (heights + error), least + (heights - error)])
-        return _without_noise(logs, first, second, self.notion)
+def _of_categories(
+    envelopes: VertexEnvelopes, notion: Notion, factor: float, first: Integers, second: Integers
+) -> FloatArray:
+    """Return losses of unordered columns alone: a release is a cell."""
+    most, least = envelopes.ends(factor)
+    heights, error = envelopes.heights(factor)
+    logs = np.stack([most + (heights + error), least + (heights - error)])
+    return _without_noise(logs, first, second, notion)
 
 
-@dataclass(frozen=True, eq=False)
-class _CategoriesAndNumber(_PairsOnGrid):
-    """Unordered columns and one number, any noise and notion: a layer for each category."""
+def _of_layers(
+    cells: FloatArray,
+    layers: CategoryLayers,
+    notion: Notion,
+    factor: float,
+    first: Integers,
+    second: Integers,
+) -> FloatArray:
+    """Return losses of unordered columns and one number: of a layer for each category."""
+    lines = layers.layers(factor) if factor > 0.0 else None
+    if lines is None:
+        return _without_noise(cells, first, second, notion)
+    level = layers.number_noise(factor)
+    if notion.is_pure:
+        return np.asarray(np.max([supremum(line, level, first, second) for line in lines], axis=0))
+    logs = [log_integral(line, level, first, second, notion) for line in lines]
+    return loss_of(np.logaddexp.reduce(logs, axis=0) + UNIT * (8.0 + len(logs)), notion)
 
-    cells: FloatArray
-    layers: CategoryLayers
 
-    def _losses(self, factor: float, first: Integers, second: Integers) -> FloatArray:
-        lines = self.layers.layers(factor) if factor > 0.0 else None
-        if lines is None:
-            return _without_noise(self.cells, first, second, self.notion)
-        level = self.layers.number_noise(factor)
-        if self.notion.is_pure:
-            suprema = [supremum(line, level, first, second) for line in lines]
-            return np.asarray(np.max(suprema, axis=0))
-        logs = [log_integral(line, level, first, second, self.notion) for line in lines]
-        total = np.logaddexp.reduce(logs, axis=0)
-        return loss_of(total + UNIT * (8.0 + len(logs)), self.notion)
-
-
-@dataclass(frozen=True, eq=False)
-class _OneColumn(_PairsOnGrid):
-    """One numeric column, any noise and notion: bounds from the envelopes at points."""
-
-    column: ColumnEnvelopes
-    noise: Noise
-
-    def _losses(self, factor: float, first: Integers, second: Integers) -> FloatArray:
-        if factor == 0.0:
-            return _without_noise(self.column.cell_logs(), first, second, self.notion)
-        level = self.noise.scaled(factor)
-        if self.notion.is_pure:
-            return supremum(self.column, level, first, second)
-        if self.column.span == 0.0:
-            return np.zeros(len(first))
-        return loss_of(log_integral(self.column, level, first, second, self.notion), self.notion)
+def _of_column(
+    column: ColumnEnvelopes,
+    noise: Noise,
+    notion: Notion,
+    factor: float,
+    first: Integers,
+    second: Integers,
+) -> FloatArray:
+    """Return losses of one column of numbers, from the envelopes at points."""
+    if factor == 0.0:
+        return _without_noise(column.cell_logs(), first, second, notion)
+    level = noise.scaled(factor)
+    if notion.is_pure:
+        return supremum(column, level, first, second)
+    if column.span == 0.0:
+        return np.zeros(len(first))
+    return loss_of(log_integral(column, level, first, second, notion), notion)
 
 
 def _grouped(
@@ -625,40 +614,38 @@ def _grouped(
 ) -> list[_PairsOnGrid]:
     """Group the pairs by grid, so that a set in several pairs is computed once."""
     grids: dict[tuple[bytes, ...], list[int]] = {}
-    sets = distinct(pairs)
-    key_of = {id(region): tuple(axis.tobytes() for axis in region.axes) for region in sets}
+    key_of = {id(x): tuple(axis.tobytes() for axis in x.axes) for x in distinct(pairs)}
     for k, (p, q) in enumerate(pairs):
-        key = key_of[id(p)]
-        if key is not key_of[id(q)] and key != key_of[id(q)]:
+        if key_of[id(p)] != key_of[id(q)]:
             raise ValueError(
                 f"pairs[{k}] must hold two sets over the same grid; declare one alphabet."
             )
-        grids.setdefault(key, []).append(k)
-    return [_group(pairs, members, noise, notion) for members in grids.values()]
+        grids.setdefault(key_of[id(p)], []).append(k)
+    groups = []
+    for members in grids.values():
+        sets, numbers = numbered([pairs[k] for k in members])
+        p, q = np.ascontiguousarray(numbers.T)
+        groups.append(_PairsOnGrid(np.array(members), (p, q), _losses_on(sets, noise, notion)))
+    return groups
 
 
-def _group(
-    pairs: Sequence[tuple[SimultaneousSet, SimultaneousSet]],
-    members: list[int],
-    noise: Noise,
-    notion: Notion,
-) -> _PairsOnGrid:
-    sets, numbers = numbered([pairs[k] for k in members])
+def _losses_on(
+    sets: Sequence[SimultaneousSet], noise: Noise, notion: Notion
+) -> Callable[[float, Integers, Integers], FloatArray]:
+    """Return the worst losses of some sets on one grid."""
     shape = [len(axis) for axis in sets[0].axes]
     if not computable(shape, len(sets), noise, notion):
         raise ValueError(
             f"pairs must be sets that `computable` allows, got {len(sets)} on a grid of {shape} "
             f"cells under {noise!r} and {notion!r}; use the loss of a shift across the grid."
         )
-    p, q = np.ascontiguousarray(numbers.T)
-    group = np.array(members), (p, q), notion
     if is_exact(shape, noise, notion):
-        return _Vertices(*group, VertexEnvelopes(sets, noise))
+        return partial(_at_vertices, VertexEnvelopes(sets, noise))
     if not any(noise.mixings):
-        return _OneColumn(*group, ColumnEnvelopes(sets), noise)
+        return partial(_of_column, ColumnEnvelopes(sets), noise, notion)
     if n_numbers(shape, noise) == 0:
-        return _CategoriesOnly(*group, VertexEnvelopes(sets, noise))
-    return _CategoriesAndNumber(*group, cell_logs(sets), CategoryLayers(sets, noise))
+        return partial(_of_categories, VertexEnvelopes(sets, noise), notion)
+    return partial(_of_layers, cell_logs(sets), CategoryLayers(sets, noise), notion)
 
 
 def _without_noise(

@@ -204,7 +204,10 @@ def checked_pairs(pairs: Any) -> list[PriorPair]:
         raise TypeError(f"pairs must be a sequence of pairs of priors (p, q), got {pairs!r}.")
     checked = list(pairs)
     if set(map(type, checked)) != {PriorPair}:  # else there may be many, and no need to copy them
-        checked = [_pair_of(pair) for pair in checked]
+        for pair in checked:
+            if not isinstance(pair, Sequence) or isinstance(pair, str | bytes) or len(pair) != 2:
+                raise TypeError(f"pairs must hold two priors (p, q) each, got {pair!r}.")
+        checked = [PriorPair(*pair) for pair in checked]
     if not checked:
         raise ValueError("pairs must hold at least one pair of priors (p, q), got none.")
     priors = distinct(checked)
@@ -221,12 +224,6 @@ def checked_pairs(pairs: Any) -> list[PriorPair]:
             "and take the largest scale."
         )
     return checked
-
-
-def _pair_of(pair: Any) -> PriorPair:
-    if not isinstance(pair, Sequence) or isinstance(pair, str | bytes) or len(pair) != 2:
-        raise TypeError(f"pairs must hold two priors (p, q) each, got {pair!r}.")
-    return PriorPair(*pair)
 
 
 _ADVICE = re.compile(r";? (?=use |give |leave )")  # where a reason goes over into a way out

@@ -29,7 +29,7 @@ import numpy as np
 from sklearn_puffer._base import Array, FloatArray, Integers
 from sklearn_puffer._numerics import ULP, quotient_rounded_up, smallest_within
 from sklearn_puffer._strategies.bound_types import Bound, Impossible, both_ways, least_of
-from sklearn_puffer._strategies.transport import Couplings, first_of_each, ground_cost, is_sorted
+from sklearn_puffer._strategies.transport import Couplings, first_of_each, ground_cost
 from sklearn_puffer.noise import ROUNDING, Noise
 from sklearn_puffer.notions import HockeyStick, Notion
 
@@ -329,7 +329,7 @@ class EntryGroups:
         Those are the groups whose largest cost does not exceed the smallest cost of another group.
         """
         masses = coupled.masses
-        if not is_sorted(atoms):
+        if (atoms[1:] < atoms[:-1]).any():
             order = np.argsort(atoms, kind="stable")
             costs, masses, atoms = costs[order], masses[order], atoms[order]
         starts = first_of_each(atoms)

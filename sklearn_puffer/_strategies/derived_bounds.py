@@ -60,7 +60,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -148,19 +148,12 @@ UpperEnds = Callable[[PriorPair, Noise, Notion], FloatArray]
 """Returns upper ends of the losses of a pair under a notion, p to q and back."""
 
 
-class Rounded(NamedTuple):
-    """A pair over fewer points, and by how much its values moved at most, shape (2,)."""
-
-    pair: PriorPair
-    moves: FloatArray
-
-
-def rounded(pair: PriorPair, most: int) -> Rounded:
-    """Return a pair of discrete priors over at most so many points a column.
+def rounded(pair: PriorPair, most: int) -> tuple[PriorPair, FloatArray]:
+    """Return a pair over at most so many points a column, and how far values moved, shape (2,).
 
     >>> pair = PriorPair(Discrete([[0, 0], [1, 5]], [0.5, 0.5]), Discrete([[9, 0]], [1.0]))
-    >>> found = rounded(pair, 2)
-    >>> found.pair.p.rows.tolist(), found.pair.q.rows.tolist(), found.moves.round(6).tolist()
+    >>> (p, q), moves = rounded(pair, 2)
+    >>> p.rows.tolist(), q.rows.tolist(), moves.round(6).tolist()
     ([[0.5, 0.0], [0.5, 5.0]], [[9.0, 0.0]], [0.5, 0.0])
     """
     priors = [cast(Discrete, prior) for prior in pair]
@@ -177,7 +170,7 @@ def rounded(pair: PriorPair, most: int) -> Rounded:
         Discrete.from_counts(each, prior.counts[k])
         for each, prior, k in zip(moved, priors, kept, strict=True)
     ]
-    return Rounded(PriorPair(*made), moves)
+    return PriorPair(*made), moves
 
 
 def _points(values: FloatArray, most: int) -> FloatArray:
@@ -222,29 +215,23 @@ class RoundedPlanes:
         if factor == 0.0:
             return np.full((len(self.pairs), 2), math.inf)
         noise = self.noise.scaled(factor)
-        return np.array([self._of_pair(k, noise) for k in range(len(self.pairs))])
+        return np.array([self._of_pair(pair, moves, noise) for pair, moves in self._rounded])
 
     @cached_property
-    def _rounded(self) -> list[Rounded]:
+    def _rounded(self) -> list[tuple[PriorPair, FloatArray]]:
         return [rounded(pair, self.most) for pair in self.pairs]
 
-    def _of_pair(self, k: int, noise: Noise) -> FloatArray:
-        if not self._rounded[k].moves.any():
-            return self.upper(self._rounded[k].pair, noise, self.notion)
-        return self._moved(self._rounded[k], noise)
-
-    def _moved(self, given: Rounded, noise: Noise) -> FloatArray:
-        if noise.is_normal:
-            return self._of_normal(given, noise)
-        moved = float(noise.max_divergence(given.moves)) * _UP
-        return _by_factor(given.pair, noise, self.notion, self.upper, moved)
-
-    def _of_normal(self, given: Rounded, noise: Noise) -> FloatArray:
-        divergence = self.notion.divergence
+    def _of_pair(self, pair: PriorPair, moves: FloatArray, noise: Noise) -> FloatArray:
+        notion, divergence = self.notion, self.notion.divergence
+        if not moves.any():
+            return self.upper(pair, noise, notion)
+        if not noise.is_normal:
+            moved = float(noise.max_divergence(moves)) * _UP
+            return _by_factor(pair, noise, notion, self.upper, moved)
         if isinstance(divergence, HockeyStick):
-            return _by_delta(given, noise, cast(Pufferfish, self.notion), self.upper)
+            return _by_delta(pair, moves, noise, cast(Pufferfish, notion), self.upper)
         if isinstance(divergence, PowerMean):
-            return _by_order(given, noise, self.notion, self.upper)
+            return _by_order(pair, moves, noise, notion, self.upper)
         return np.full(2, math.inf)
 
 
@@ -264,32 +251,36 @@ def _by_factor(
     return (upper(pair, noise, notion) + paid) * _UP if math.isfinite(paid) else np.full(2, paid)
 
 
-def _by_delta(given: Rounded, noise: Noise, notion: Pufferfish, upper: UpperEnds) -> FloatArray:
-    unit = math.sqrt(2.0 * float(noise.renyi_divergence(given.moves, 1.5)) / 1.5)
+def _by_delta(
+    pair: PriorPair, moves: FloatArray, noise: Noise, notion: Pufferfish, upper: UpperEnds
+) -> FloatArray:
+    unit = math.sqrt(2.0 * float(noise.renyi_divergence(moves, 1.5)) / 1.5)
     for a in unit * np.arange(0.5, 12.0, 0.5):
-        moved = float(noise.hockey_stick(given.moves, a)) * _UP
+        moved = float(noise.hockey_stick(moves, a)) * _UP
         paid = moved * (1.0 + math.exp(notion.epsilon - a))
         if paid <= _SHARE * notion.delta or 2.0 * (a + unit) >= notion.epsilon:
             break
     left = notion.epsilon - 2.0 * a
     if left <= 0.0:
         return np.ones(2)
-    kept = upper(given.pair, noise, replace(notion, epsilon=left))
+    kept = upper(pair, noise, replace(notion, epsilon=left))
     return np.minimum((math.exp(a) * kept + paid) * _UP, 1.0)
 
 
-def _by_order(given: Rounded, noise: Noise, notion: Notion, upper: UpperEnds) -> FloatArray:
+def _by_order(
+    pair: PriorPair, moves: FloatArray, noise: Noise, notion: Notion, upper: UpperEnds
+) -> FloatArray:
     alpha = cast(PowerMean, notion.divergence).alpha
     choices = [_two_steps(alpha, *rooms) for rooms in product(_ROOMS, repeat=2)]
     paid = [
-        first * float(noise.renyi_divergence(given.moves, order))
-        + float(noise.renyi_divergence(given.moves, other))
+        first * float(noise.renyi_divergence(moves, order))
+        + float(noise.renyi_divergence(moves, other))
         for first, order, other, _, _ in choices
     ]
     grown = [weight * last / alpha for _, _, _, weight, last in choices]
     best = int(np.argmin(np.array(paid) + np.array(grown) * notion.budget))
     *_, weight, last = choices[best]
-    kept = upper(given.pair, noise, RenyiPufferfish(notion.budget, last))
+    kept = upper(pair, noise, RenyiPufferfish(notion.budget, last))
     return (weight * kept + paid[best]) * _UP
 
 
@@ -326,7 +317,13 @@ def dependent_rows(
         return Impossible(
             f"{what} under Laplace noise and a pure guarantee alone; {apart}.", len(pairs)
         )
-    axes = _axes(distributions, noise.mixings)
+    # the outputs of each column that have to be looked at, ascending
+    columns = np.concatenate([prior.rows[prior.counts > 0] for prior in distributions]).T
+    mixings = noise.mixings or (None,) * len(columns)
+    axes = [
+        np.unique(column) if mixing is None else np.array(mixing.values)
+        for column, mixing in zip(columns, mixings, strict=True)
+    ]
     cells = math.prod(map(len, axes))
     if cells * sum(len(prior.rows) for prior in distributions) > MOST_TERMS:
         return Impossible(
@@ -359,29 +356,25 @@ class DependentRows:
         n_rows: int,
     ) -> None:
         self._noise, self._n_rows, self._numbers, self._axes = noise, n_rows, numbers, axes
-        self._distributions = [(p.rows[p.counts > 0], _positive(p)) for p in distributions]
+        self._distributions = [
+            (p.rows[p.counts > 0], np.maximum(p.probabilities[p.counts > 0], 1e-300))
+            for p in distributions
+        ]
 
     def losses(self, factor: float) -> FloatArray:
         """Return upper ends for all pairs, forward and backward, shape (n_pairs, 2)."""
-        if factor == 0.0:
-            return self._without_noise()
-        kernels = self._kernels(self._noise.scaled(factor))
-        means = [self._means(kernels, rows, masses) for rows, masses in self._distributions]
         pairs = self._numbers.tolist()
+        if factor == 0.0:  # 0 of distributions with one and the same value
+            values = [rows for rows, _ in self._distributions]
+            same = [len(values[p]) == 1 and np.array_equal(values[p], values[q]) for p, q in pairs]
+            return np.where(np.array(same)[:, None], 0.0, np.full((len(same), 2), math.inf))
+        scales = self._noise.scaled(factor).axis_scales(len(self._axes)).tolist()
+        mixings = self._noise.mixings or (None,) * len(self._axes)
+        # log k of each column, a row for each output: of noise without its constant
+        kernels = [_kernel(*of) for of in zip(self._axes, scales, mixings, strict=True)]
+        means = [self._means(kernels, rows, masses) for rows, masses in self._distributions]
         both = [[_largest(means[p], means[q]), _largest(means[q], means[p])] for p, q in pairs]
         return np.array(both).reshape(-1, 2)
-
-    def _without_noise(self) -> FloatArray:
-        """Return 0 of distributions with one and the same value, and infinity of all others."""
-        values, pairs = [rows for rows, _ in self._distributions], self._numbers.tolist()
-        same = [len(values[p]) == 1 and np.array_equal(values[p], values[q]) for p, q in pairs]
-        return np.where(np.array(same)[:, None], 0.0, np.full((len(same), 2), math.inf))
-
-    def _kernels(self, noise: Noise) -> list[FloatArray]:
-        """Return log k of each column, a row for each output: of noise without its constant."""
-        mixings = noise.mixings or (None,) * len(self._axes)
-        scales = noise.axis_scales(len(self._axes))
-        return [_kernel(*of) for of in zip(self._axes, scales.tolist(), mixings, strict=True)]
 
     def _means(
         self, kernels: Sequence[FloatArray], rows: FloatArray, masses: FloatArray
@@ -401,19 +394,6 @@ class DependentRows:
 
 def _largest(p: tuple[FloatArray, FloatArray, float], q: tuple[FloatArray, ...]) -> float:
     return max(float((p[0] - q[1]).max()) + p[2] + float(q[2]), 0.0)
-
-
-def _positive(distribution: Discrete) -> FloatArray:
-    return np.maximum(distribution.probabilities[distribution.counts > 0], 1e-300)
-
-
-def _axes(distributions: Sequence[Discrete], mixings: Sequence[Mixing | None]) -> list[FloatArray]:
-    """Return the outputs of each column that have to be looked at, ascending."""
-    columns = np.concatenate([prior.rows[prior.counts > 0] for prior in distributions]).T
-    return [
-        np.unique(column) if mixing is None else np.array(mixing.values)
-        for column, mixing in zip(columns, mixings or (None,) * len(columns), strict=True)
-    ]
 
 
 def _kernel(axis: FloatArray, scale: float, mixing: Mixing | None) -> FloatArray:

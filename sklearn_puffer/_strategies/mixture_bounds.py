@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri_exp
 
 from sklearn_puffer._base import FloatArray
-from sklearn_puffer._numerics import ULP
+from sklearn_puffer._numerics import ULP, smallest_within
 from sklearn_puffer._strategies.bound_types import Bound, Impossible, Tightest, both_ways, least_of
 from sklearn_puffer._strategies.coupling_bounds import (
     Moves,
@@ -145,25 +145,18 @@ class TailChance(_OfCouplings):
     @cached_property
     def reach(self) -> float:
         """A shift, the larger the better, whose max-divergence is at most epsilon at factor 1."""
-        divergence = self.notion.divergence
+        divergence, scale = self.notion.divergence, self.noise.axis_scales(1)
         assert isinstance(divergence, HockeyStick)
-        epsilon, pure = divergence.epsilon, Pufferfish(divergence.epsilon)
+        pure = Pufferfish(divergence.epsilon)
 
-        def loss(shift: float) -> float:
-            return float(move_losses(np.array([[shift]]), self.noise, 1.0, pure)[0])
+        def loss(factor: float) -> float:
+            return float(move_losses(scale[None], self.noise, factor, pure)[0])
 
-        low, high = 0.0, float(self.noise.axis_scales(1)[0])
-        while loss(high) <= epsilon and high < 1e290:
-            low, high = high, high * 2.0
-        for _ in range(2000):
-            middle = 0.5 * (low + high)
-            if not low < middle < high:
-                break
-            low, high = (middle, high) if loss(middle) <= epsilon else (low, middle)
-        return low
+        # a max-divergence is that of the shift in units of the scale
+        within = smallest_within(loss, pure.epsilon, 1.0 / pure.epsilon, 1e-13)
+        return float(scale[0]) / within * (1.0 - 2.0 * ULP)
 
     def losses(self, factor: float) -> FloatArray:
-        # a max-divergence is that of the shift in units of the scale
         beyond = np.array([min(self.reach * factor, 1e300) * (1.0 - 4.0 * ULP)])
         return both_ways(np.array([_tail(coupling, beyond)[0] for coupling in self.couplings]))
 
@@ -389,13 +382,12 @@ def _couplings(pairs: Sequence[PriorPair], noise: Noise) -> list[list[ComponentC
             return []
         couplings = zip(shortest, others, strict=True)
         shortest = [w if not w.stretches.any() else other for w, other in couplings]
-    same = all(_same(coupling, other) for coupling, other in zip(shortest, others, strict=True))
+    same = all(
+        np.array_equal(getattr(coupling, name), getattr(other, name))
+        for coupling, other in zip(shortest, others, strict=True)
+        for name in ("sources", "targets", "masses")
+    )
     return [shortest] if same else [shortest, others]
-
-
-def _same(coupling: ComponentCoupling, other: ComponentCoupling) -> bool:
-    names = "sources", "targets", "masses"
-    return all(np.array_equal(getattr(coupling, name), getattr(other, name)) for name in names)
 
 
 def _stretched(strategy: str, pairs: Sequence[PriorPair], notion: Notion) -> Impossible:

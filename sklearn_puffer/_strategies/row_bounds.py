@@ -72,7 +72,7 @@ from sklearn_puffer._base import FloatArray
 from sklearn_puffer._numerics import UNIT, log_sum, solved
 from sklearn_puffer._strategies.coupling_bounds import factor_of_shift
 from sklearn_puffer._strategies.derived_bounds import two_points
-from sklearn_puffer._strategies.shift_means import Majorant, laplace_delta, power_majorant
+from sklearn_puffer._strategies.shift_means import laplace_delta, power_majorant
 from sklearn_puffer._strategies.transport import (
     bottleneck_coupling,
     cheapest_coupling,
@@ -111,7 +111,8 @@ class ComponentPairs:
         self.same = np.array([[np.array_equal(a, b) for b in q.covariances] for a in p.covariances])
         apart = np.where(self.same[..., None, None], 0.0, first[:, None] - second)
         # (h, d): half of all vectors of signs, as s and -s give the same; none beyond 12 columns
-        self.signs = _half_signs(p.n_axes)
+        others = product((1.0, -1.0), repeat=p.n_axes - 1) if p.n_axes <= _MOST_SIGNS else ()
+        self.signs = np.array([(1.0, *rest) for rest in others]).reshape(-1, p.n_axes)
         # (k, l, h): |s.m|, and sum_{i<j} D_ij s_i s_j; beyond 12 columns their bounds, with h = 1
         self.leads, self.bends = _linear_and_mixed(moves, apart, self.signs)
         self.gains = np.diagonal(apart, axis1=2, axis2=3)  # (k, l, d): the diagonal of D
@@ -204,7 +205,10 @@ class ComponentPairs:
         m = m * (1.0 + _ROOM)
         if isinstance(divergence, HockeyStick):
             twice = 1.0 if self.noise.is_exponential else 2.0
-            by_moves = _mean_deltas(divergence.epsilon, m, spread, twice)
+            # the sum over signs of the means of (1 - e^(twice (eps - |s.v|)/2))_+
+            spread = np.maximum(twice * spread, _LEAST)
+            deltas = laplace_delta(twice * divergence.epsilon, twice * m, spread)
+            by_moves = np.minimum(deltas.sum(axis=2) * (1.0 + _ROOM), 1.0)
         else:
             assert isinstance(divergence, PowerMean)
             by_moves = _mean_powers(divergence.alpha, m, spread)
@@ -221,22 +225,14 @@ class ComponentPairs:
         logs = np.full(m.shape, np.inf)
         usual = (m < _HUGE) & (s < _HUGE)
         unit: Any = self.noise.with_scale(1.0)
-        majorant = _powers_of_shifts(unit, notion, mean.order, d)
+        majorant = _majorant_of_powers(unit, notion, mean.order, d)
         logs[usual] = np.logaddexp(0.0, majorant.log_means(m[usual], s[usual]))
         losses = np.full(self.same.shape, np.inf)
         losses[~self.same] = logs.sum(axis=1) / (d * mean.order) * (1.0 + _ROOM)
         return losses
 
 
-@lru_cache(maxsize=16)
-def _powers_of_shifts(unit: Noise, notion: Notion, order: float, power: int) -> Majorant:
-    return power_majorant(unit, notion, order, power)
-
-
-def _half_signs(n_axes: int) -> FloatArray:
-    if n_axes > _MOST_SIGNS:
-        return np.zeros((0, n_axes))
-    return np.array([(1.0, *rest) for rest in product((1.0, -1.0), repeat=n_axes - 1)])
+_majorant_of_powers = lru_cache(maxsize=16)(power_majorant)
 
 
 def _linear_and_mixed(
@@ -352,13 +348,6 @@ def _mean_pull(one: FloatArray, other: FloatArray) -> FloatArray:
     return np.where(one * other > 0.0, np.maximum(pull, 0.0), np.inf)
 
 
-def _mean_deltas(epsilon: float, m: FloatArray, spread: FloatArray, twice: float) -> FloatArray:
-    """Return the sum over signs of the means of (1 - e^(twice (eps - |s.v|)/2))_+."""
-    spread = np.maximum(twice * spread, _LEAST)
-    total: FloatArray = laplace_delta(twice * epsilon, twice * m, spread).sum(axis=2)
-    return np.minimum(total * (1.0 + _ROOM), 1.0)
-
-
 def _mean_powers(alpha: float, m: FloatArray, spread: FloatArray) -> FloatArray:
     """Return the log of the mean over signs of cosh(c s.m) e^(c^2 s'Ws/2), over alpha - 1."""
     c = sqrt(alpha * (alpha - 1.0)) * (1.0 + _ROOM)
@@ -431,7 +420,11 @@ class JointPair:
         if self.p == self.q:
             return np.zeros(2)
         if self.notion.is_pure:
-            return np.full(2, np.inf) if factor == 0.0 else self._pure(*self._pure_parts(factor))
+            if factor == 0.0:
+                return np.full(2, np.inf)
+            ahead, back = self._pure_parts(factor)
+            ways = (self.p, self.q, ahead), (self.q, self.p, back.T)
+            return np.array([_with_gains(*way) for way in ways])
         if factor == 0.0 or not joint_computable(self.noise):
             noise = None if factor == 0.0 else self.noise.scaled(factor)
             return self._coupled(self._exact(noise))
@@ -473,10 +466,6 @@ class JointPair:
     def _pure_parts(self, factor: float) -> tuple[FloatArray, FloatArray]:
         ahead, back = (self._parts.pure(factor, forward=way) for way in (True, False))
         return ahead, back
-
-    def _pure(self, ahead: FloatArray, back: FloatArray) -> FloatArray:
-        """Return the pure losses of the mixtures both ways, from those of their components."""
-        return np.array([_with_gains(self.p, self.q, ahead), _with_gains(self.q, self.p, back.T)])
 
     def _coupled(self, losses: FloatArray) -> FloatArray:
         """Return the means both ways of (2, k, l) losses over the best couplings."""

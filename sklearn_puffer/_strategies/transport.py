@@ -134,21 +134,19 @@ def couplings(pairs: Sequence[PriorPair], noise: Noise) -> list[Couplings]:
     in_line = axes == 1 and not any(noise.mixings)
     if in_line or all(min(np.count_nonzero(side.counts) for side in pair) == 1 for pair in pairs):
         return [natural]
+    # orders of the rows: along the axes that spread most, and along their weighted sum
+    rows, scales = (
+        np.concatenate([side.rows for pair in pairs for side in pair]),
+        noise.axis_scales(axes),
+    )
+    order = np.argsort(-np.ptp(rows, axis=0) / scales, kind="stable")
+    leading = [axis for axis in order[:3] if axis != 0]
     north_west = [
-        natural if rank is None and rule is _north_west else _coupled(pairs, rule, rank)
-        for rank in (None, *_sort_keys(pairs, noise))
+        natural if along is None and rule is _north_west else _coupled(pairs, rule, along)
+        for along in (None, *np.eye(axes)[leading], 1.0 / scales)
         for rule in (_north_west, _stay_then_north_west)
     ]
     return [bottleneck(pairs, noise, north_west), *north_west]
-
-
-def is_sorted(codes: Array) -> bool:
-    """Return whether ``codes`` never decrease.
-
-    >>> is_sorted(np.array([0, 0, 2])), is_sorted(np.array([1, 0]))
-    (True, False)
-    """
-    return bool(np.all(codes[1:] >= codes[:-1]))
 
 
 class _Sides(NamedTuple):
@@ -173,16 +171,15 @@ class _Entries(NamedTuple):
 
 
 _Rule = Callable[[_Sides], _Entries]
-_Rank = Callable[[FloatArray], FloatArray]
 
 
-def _coupled(pairs: Sequence[PriorPair], rule: _Rule, rank: _Rank | None = None) -> Couplings:
-    """Couple all pairs at once by ``rule``, along the order of the atoms or along ``rank``."""
+def _coupled(pairs: Sequence[PriorPair], rule: _Rule, along: FloatArray | None = None) -> Couplings:
+    """Couple all pairs at once by ``rule``, in the order of the atoms or along a direction."""
     sides = _sides(pairs)
-    if rank is None:
+    if along is None:
         return _finish(pairs, rule(sides))
     columns = zip(sides.rows, sides.owners, strict=True)
-    p, q = (np.lexsort((rank(rows), owner)) for rows, owner in columns)
+    p, q = (np.lexsort((rows @ along, owner)) for rows, owner in columns)
     entries = rule(sides.ordered(p, q))
     return _finish(pairs, _Entries(p[entries.sources], q[entries.targets], entries.masses))
 
@@ -241,35 +238,25 @@ def _north_west(sides: _Sides) -> _Entries:
     ends = ends.take(order)
     masses = ends.copy()
     masses[1:] -= ends[:-1]
-    real = masses > 0
-    sources, targets = _cut_atoms(order, len(p), real)
-    return _Entries(sources, targets, masses[_chosen(real)])
-
-
-def _cut_atoms(order: Array, n_sources: int, real: Array) -> tuple[Array, Array]:
-    """Return the atoms of p and of q that each real piece between sorted breakpoints belongs to.
-
-    That is the number of breakpoints of the side before the piece's end.
-    """
-    from_p = order < n_sources
+    # a piece belongs to the atom after as many as have their breakpoint before the piece's end
+    from_p = order < len(p)
     kind = np.int32 if len(order) < 2**31 else np.int64
     before_p: Array = np.cumsum(from_p, dtype=kind)
-    np.subtract(before_p, from_p, out=before_p)
-    before_q: Array = np.arange(len(order), dtype=kind)
-    np.subtract(before_q, before_p, out=before_q)
-    chosen = _chosen(real)
-    return before_p[chosen], before_q[chosen]
-
-
-def _chosen(real: Array) -> Array | slice:
-    """Return an index of the real pieces."""
+    before_p -= from_p
+    before_q = np.arange(len(order), dtype=kind) - before_p
     # both sides end together, and mostly nowhere else: then only the last piece is empty
-    return slice(-1) if real[:-1].all() else real
+    real = masses > 0
+    chosen = slice(-1) if real[:-1].all() else real
+    return _Entries(before_p[chosen], before_q[chosen], masses[chosen])
 
 
 def _stay_then_north_west(sides: _Sides) -> _Entries:
     """Leave in place what both priors have at the same row, and couple the rest north-west."""
-    p_common, q_common = _common_rows(sides)
+    columns = zip(sides.owners, sides.rows, strict=True)
+    both = np.concatenate([np.column_stack([owner, rows]) for owner, rows in columns])
+    order = np.lexsort(both.T[::-1])  # stable, and a row occurs once a side: p comes before q
+    same = np.flatnonzero((both[order][1:] == both[order][:-1]).all(axis=1))
+    p_common, q_common = order[same], order[same + 1] - len(sides.owners[0])
     stay = np.minimum(sides.masses[0][p_common], sides.masses[1][q_common])
     rest = [masses.copy() for masses in sides.masses]
     rest[0][p_common] -= stay
@@ -281,28 +268,6 @@ def _stay_then_north_west(sides: _Sides) -> _Entries:
     targets = np.concatenate([q_common[kept], moved.targets])
     masses = np.concatenate([stay[kept], moved.masses])
     return _Entries(sources[order], targets[order], masses[order])
-
-
-def _common_rows(sides: _Sides) -> tuple[Array, Array]:
-    """Return the positions of rows that p and q of one pair share, on either side."""
-    columns = zip(sides.owners, sides.rows, strict=True)
-    both = np.concatenate([np.column_stack([owner, rows]) for owner, rows in columns])
-    order = np.lexsort(both.T[::-1])  # stable, and a row occurs once a side: p comes before q
-    same = np.flatnonzero((both[order][1:] == both[order][:-1]).all(axis=1))
-    return order[same], order[same + 1] - len(sides.owners[0])
-
-
-def _sort_keys(pairs: Sequence[PriorPair], noise: Noise) -> list[_Rank]:
-    """Return orders of the rows: along the axes that spread most, and along their weighted sum."""
-    rows = np.concatenate([side.rows for pair in pairs for side in pair])
-    scales = noise.axis_scales(rows.shape[1])
-    spread = np.ptp(rows, axis=0) / scales
-    leading = [axis for axis in np.argsort(-spread, kind="stable")[:3] if axis != 0]
-    return [*map(_along, leading), lambda rows: (rows / scales).sum(axis=1)]
-
-
-def _along(axis: int) -> _Rank:
-    return lambda rows: rows[:, axis]
 
 
 def bottleneck(pairs: Sequence[PriorPair], noise: Noise, known: Sequence[Couplings]) -> Couplings:
@@ -370,7 +335,7 @@ class Network:
         levels = np.unique(self.costs[self.costs >= needed])
         # most often some atom's nearest partner decides, so the first level is tried first
         low, high, middle = 0, len(levels) - 1, 0
-        largest = self._nothing()
+        largest = nothing = np.zeros(self.costs.shape, dtype=self.supply.dtype)
         while low < high:
             flow = self.flow(float(levels[middle]), largest)
             if flow.sum() == self.supply.sum():
@@ -378,19 +343,13 @@ class Network:
             else:
                 low, largest = middle + 1, flow
             middle = (low + high) // 2
-        return self._with_small_moves_first(float(levels[high]))
-
-    def _with_small_moves_first(self, threshold: float) -> Integers:
-        """Fill up the flow from below, so that mass moves far only where it must."""
-        below = np.unique(self.costs[self.costs < threshold])
-        flow = self._nothing()
+        # now fill up from below, so that mass moves far only where it must
+        below = np.unique(self.costs[self.costs < levels[high]])
+        flow = nothing
         first = below[[0, len(below) // 4, len(below) // 2]].tolist() if len(below) else []
-        for level in (*first, threshold):
+        for level in (*first, float(levels[high])):
             flow = self.flow(level, flow)
         return flow
-
-    def _nothing(self) -> Integers:
-        return np.zeros(self.costs.shape, dtype=self.supply.dtype)
 
     def flow(self, threshold: float, flow: Integers) -> Integers:
         """Enlarge ``flow`` to a maximum one over the arcs of at most ``threshold``.
