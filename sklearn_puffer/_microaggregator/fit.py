@@ -6,12 +6,11 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
 from sklearn_puffer._base import FloatArray, IntArray, counted
 from sklearn_puffer._certificates import Guaranteed, Made, Method, PairLoss, Proof, Refused
@@ -35,7 +34,6 @@ from sklearn_puffer._microaggregator.program import (
     SecretCounts,
     SecretMasses,
     least_change,
-    whole_rows,
 )
 from sklearn_puffer._microaggregator.prototypes import (
     ColumnSampler,
@@ -55,7 +53,7 @@ from sklearn_puffer._microaggregator.reading import (
     read_table,
 )
 from sklearn_puffer._microaggregator.release import TypicalRows
-from sklearn_puffer._noise import IntegerRows
+from sklearn_puffer._noise import WHOLE, IntegerRows
 from sklearn_puffer._release import LearntMechanism
 from sklearn_puffer._rows import FitRows, check_units, order_told
 from sklearn_puffer._tables import counts_frame, values_frame
@@ -154,11 +152,10 @@ class StratumChannel:
         assert self.channel is not None
         if len(self.present) == len(self.shares):
             return self.channel, group
-        rows = _ChannelBuilder()
-        rows.channel(self.channel, np.arange(len(self.present)))
-        rows.constant(self.shares[self.present])
         counts, sizes = np.pad(group.counts, ((0, 1), (0, 0))), np.append(group.sizes, 0)
-        return rows.stacked(len(sizes)), SecretCounts(counts, sizes, group.pairs)
+        own = _rows_between(np.arange(len(self.present)), self.channel, len(sizes))
+        rows = _stacked([own, _row_of(np.append(self.shares[self.present], 0.0))])
+        return rows, SecretCounts(counts, sizes, group.pairs)
 
     @cached_property
     def is_nearly_constant(self) -> bool:
@@ -170,32 +167,24 @@ class StratumChannel:
         return cost(as_matrix(self.channel).toarray()) >= little > cost(np.eye(n))
 
 
-class _ChannelBuilder:
-    """A channel, row by row."""
+def _row_of(shares: FloatArray) -> Any:
+    """Return shares as a row of a channel in whole numbers."""
+    whole = np.floor(shares * WHOLE).astype(np.int64)
+    whole[whole.argmax()] += WHOLE - whole.sum()
+    return csr_array(whole[None, :])
 
-    def __init__(self) -> None:
-        self._rows: list[tuple[IntArray, IntArray]] = []
 
-    def constant(self, shares: FloatArray) -> int:
-        """Append a row of shares, and return its index."""
-        targets = np.flatnonzero(shares)
-        row = whole_rows(np.tile(shares[targets], (len(targets), 1)))
-        self._rows.append((targets[row.targets[: row.starts[1]]], row.shares[: row.starts[1]]))
-        return len(self._rows) - 1
+def _rows_between(prototypes: IntArray, channel: IntegerRows, n_targets: int) -> Any:
+    """Return the rows of a channel between some prototypes."""
+    entries = channel.shares, prototypes[channel.targets], channel.starts
+    return csr_array(entries, shape=(channel.n_cells, n_targets))
 
-    def channel(self, rows: IntegerRows, prototypes: IntArray) -> IntArray:
-        """Append a channel between some prototypes, and return the indices of its rows."""
-        first = len(self._rows)
-        for start, end in pairwise(rows.starts.tolist()):
-            self._rows.append((prototypes[rows.targets[start:end]], rows.shares[start:end]))
-        return np.arange(first, len(self._rows))
 
-    def stacked(self, n_targets: int) -> IntegerRows:
-        """Return all rows, padded with copies of the last to at least the number of targets."""
-        while len(self._rows) < n_targets:
-            self._rows.append(self._rows[-1])
-        targets, shares = (np.concatenate(each) for each in zip(*self._rows, strict=True))
-        return IntegerRows(np.cumsum([0, *(len(each) for each, _ in self._rows)]), targets, shares)
+def _stacked(rows: Sequence[Any]) -> IntegerRows:
+    """Return rows as one channel, with copies of the last to at least the number of targets."""
+    n_rows, n_targets = sum(each.shape[0] for each in rows), rows[0].shape[1]
+    whole = vstack([*rows, *[rows[-1]] * max(n_targets - n_rows, 0)], format="csr")
+    return IntegerRows(whole.indptr, whole.indices, whole.data)
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,16 +282,21 @@ class Candidate:
         Prototypes that are absent in a stratum have its shares as their row. The last row is the
         constant channel of the whole table.
         """
-        n, rows = len(self.shares), _ChannelBuilder()
+        n, n_rows = len(self.shares), 0
+        rows: list[Any] = []
         of_strata = np.full((len(self.parts) + 1, n), -1)
         for k, part in enumerate(self.parts):
             if part.channel is None:
                 continue
             if len(part.present) < n:
-                of_strata[k] = rows.constant(part.shares)
-            of_strata[k, part.present] = rows.channel(part.channel, part.present)
-        of_strata[of_strata < 0] = rows.constant(self.shares)
-        return rows.stacked(n), of_strata
+                of_strata[k] = n_rows
+                rows.append(_row_of(part.shares))
+                n_rows += 1
+            of_strata[k, part.present] = n_rows + np.arange(len(part.present))
+            rows.append(_rows_between(part.present, part.channel, n))
+            n_rows += len(part.present)
+        of_strata[of_strata < 0] = n_rows
+        return _stacked([*rows, _row_of(self.shares)]), of_strata
 
 
 def solved(

@@ -56,8 +56,13 @@ class Guarantee:
     def of(cls, params: Mapping[str, Any]) -> Guarantee:
         """Check the parameters that an estimator has."""
         notion = _notion(params["epsilon"], params.get("delta", 0.0), params.get("alpha"))
-        releases = check_releases(params.get("releases", 1))
-        return cls(notion, params.get("secret_pairs", "all"), releases)
+        releases = params.get("releases", 1)
+        if check_count(releases, "releases") > MOST_RELEASES:
+            raise ValueError(
+                f"releases must be at most {MOST_RELEASES:,}, got {quoted(releases)}; the error of "
+                "the sampler is paid for each of them."
+            )
+        return cls(notion, params.get("secret_pairs", "all"), int(releases))
 
 
 @dataclass(frozen=True)
@@ -249,16 +254,6 @@ def _checked_output(value: Any) -> Output:
         raise ValueError(gone("output='remapped'"))
     checked: Output = check_choice(value, "output", OUTPUTS)
     return checked
-
-
-def check_releases(releases: Any) -> int:
-    """Return the number of releases as an integer from 1 to `MOST_RELEASES`."""
-    if check_count(releases, "releases") > MOST_RELEASES:
-        raise ValueError(
-            f"releases must be at most {MOST_RELEASES:,}, got {quoted(releases)}; the error of the "
-            "sampler is paid for each of them."
-        )
-    return int(releases)
 
 
 def _notion(epsilon: Any, delta: Any, alpha: Any) -> Notion:

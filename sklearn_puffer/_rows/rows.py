@@ -332,7 +332,9 @@ class RowOrder:
         if not self.told:
             return []
         what, ways = self._words()
-        return [f"the {what} of the rows tells {_brief(self.told)} and is released; {ways} first."]
+        told = listed(self.told, 3)  # a warning has at most 200 characters
+        told = told if len(told) <= 80 else f"{len(self.told)} sensitive column(s)"
+        return [f"the {what} of the rows tells {told} and is released; {ways} first."]
 
     def sentences(self) -> list[str]:
         """Return the sentences of the certificate about the order."""
@@ -356,12 +358,6 @@ class RowOrder:
         return "order", "shuffle the rows (and reset the index)"
 
 
-def _brief(names: Sequence[Name]) -> str:
-    """Return names for a warning, which has at most 200 characters."""
-    text = listed(names, 3)
-    return text if len(text) <= 80 else f"{len(names)} sensitive column(s)"
-
-
 def order_told(rows: CountedTable, secrets: Sequence[Secret]) -> RowOrder:
     """Return which secrets the order of the rows that count, and their index, reveal.
 
@@ -369,34 +365,17 @@ def order_told(rows: CountedTable, secrets: Sequence[Secret]) -> RowOrder:
     """
     if not rows.in_order or not secrets:
         return RowOrder()
-    parts = _parts(rows.n_rows)
-    seen = np.concatenate([np.arange(part.start, part.stop) for part in parts])
+    starts, size = [0], rows.n_rows
+    if size > _N_BLOCKS * _BLOCK:
+        starts, size = np.linspace(0, size - _BLOCK, _N_BLOCKS).astype(int).tolist(), _BLOCK
+    seen = np.concatenate([np.arange(start, start + size) for start in starts])
     kept = seen if rows.mask is None else np.flatnonzero(rows.mask)[seen]
-    codes = {secret.name: _codes(secret, parts) for secret in secrets}
+    codes = {secret.name: np.empty(len(seen), dtype=np.intp) for secret in secrets}
+    for secret in secrets:
+        for k, start in enumerate(starts):
+            own = codes[secret.name][k * size : (k + 1) * size]
+            secret.source.codes(slice(start, start + size), own)
     return order_of(codes, label_ranks(rows.table, kept))
-
-
-def _parts(n_rows: int) -> list[slice]:
-    if n_rows <= _N_BLOCKS * _BLOCK:
-        return [slice(0, n_rows)]
-    starts = np.linspace(0, n_rows - _BLOCK, _N_BLOCKS).astype(int).tolist()
-    return [slice(start, start + _BLOCK) for start in starts]
-
-
-def _codes(secret: Secret, parts: Sequence[slice]) -> Array:
-    codes = [np.empty(part.stop - part.start, dtype=np.intp) for part in parts]
-    for part, out in zip(parts, codes, strict=True):
-        secret.source.codes(part, out)
-    return np.concatenate(codes)
-
-
-def order_of_table(table: Table, names: Sequence[Name]) -> RowOrder:
-    """Return which of these secrets the order of a table, and its index, reveal.
-
-    A missing secret is a value of its own.
-    """
-    rows = rows_of(table, None)
-    return order_told(rows, [read_secret(name, rows.values(name), "category") for name in names])
 
 
 def order_of_stream(tables: Iterable[Any], names: Sequence[Name]) -> RowOrder:
@@ -405,20 +384,17 @@ def order_of_stream(tables: Iterable[Any], names: Sequence[Name]) -> RowOrder:
     Of many rows evenly spaced blocks are tested, of which few are held at a time.
     """
     kept, step = [], 1
-    for k, block in enumerate(_blocks(tables)):
+    parts = ((table, k) for table in tables for k in range(0, table.num_rows, _BLOCK))
+    for k, (table, start) in enumerate(parts):
         if k % step == 0:
-            kept.append(block)
+            kept.append(table.slice(start, _BLOCK))
         if len(kept) > 2 * _N_BLOCKS:
             kept, step = kept[::2], 2 * step
     if not kept:
         return RowOrder()
-    return order_of_table(frame_table(arrow("a file").concat_tables(kept)), names)
-
-
-def _blocks(tables: Iterable[Any]) -> Iterator[Any]:
-    for table in tables:
-        for start in range(0, table.num_rows, _BLOCK):
-            yield table.slice(start, _BLOCK)
+    rows = rows_of(frame_table(arrow("a file").concat_tables(kept)), None)
+    # a missing secret is a value of its own
+    return order_told(rows, [read_secret(name, rows.values(name), "category") for name in names])
 
 
 def order_of(
