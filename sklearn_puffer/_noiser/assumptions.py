@@ -51,11 +51,13 @@ def assumptions_of(
         "theta, this table and the priors are computed from the same rows as the release. What "
         "these numbers themselves reveal is not covered.",
         _about_columns(table),
-        _about_secrets(table.sensitive),
-        _about_releases(settings.noise_name, settings.guarantee.releases)
-        + _about_kernels(noise, settings.noise_name),
+        f"Each protected secret is one value of one sensitive column ({_all(table.sensitive)}); "
+        "combinations of several sensitive columns are not secrets.",
+        _about_releases(settings.noise_name, settings.guarantee.releases, noise),
         *([KEYED] if settings.seed is None else []),
-        _about_protected(table.public),
+        f"Only column(s) {_all(table.public)} are protected, and only as released by this noiser "
+        "without a random_state. The number of rows, their order, their index and the types of the "
+        "columns are released unchanged.",
         *([] if settings.knowledge.fit else [_NEW_VALUES]),
         _REFUSALS,
         *about_quiet(table, noise, _all),
@@ -98,21 +100,6 @@ def _about_passed(table: TableRead) -> list[str]:
             "the guarantee is about what the values add to that pattern."
         )
     return said
-
-
-def _about_secrets(sensitive: Sequence[Name]) -> str:
-    return (
-        f"Each protected secret is one value of one sensitive column ({_all(sensitive)}); "
-        "combinations of several sensitive columns are not secrets."
-    )
-
-
-def _about_protected(names: Sequence[Name]) -> str:
-    return (
-        f"Only column(s) {_all(names)} are protected, and only as released by this noiser without "
-        "a random_state. The number of rows, their order, their index and the types of the columns "
-        "are released unchanged."
-    )
 
 
 def _about_rows(rows: RowGroups | None) -> list[str]:
@@ -274,7 +261,7 @@ def _about_delta(notion: Notion) -> list[str]:
 _PRECISIONS = {"laplace": ("1/theta", "k"), "gaussian": ("1/theta^2", "sqrt(k)")}
 
 
-def _about_releases(noise: str, releases: int) -> str:
+def _about_releases(noise: str, releases: int, columns: Sequence[ColumnNoise]) -> str:
     if noise not in _PRECISIONS:
         return (
             "The guarantee is for one release. A second one of the same rows tells more, and how "
@@ -290,21 +277,15 @@ def _about_releases(noise: str, releases: int) -> str:
     if releases > 1:
         count = f"{releases} releases of the same rows together, by this noiser, and no more."
         budget = f"the guarantee allows {releases} times {precision} of this certificate."
+    kernels, names = "", [c.name for c in columns if c.unordered and c.theta > 0.0]
+    if names:  # which have no precisions
+        kernels = f" {_all(names)}, without an order, may need more: releases=k or a ledger finds "
+        kernels += "how much."
     return (
         f"The guarantee is for {count} Noisy releases of the same rows add up: their precisions "
         f"{precision} are summed, column by column, and {budget} This is proven for releases of "
         "the same values on the same grid. Other bins or another grid start no new budget, and "
-        "this sum does not cover them."
-    )
-
-
-def _about_kernels(columns: Sequence[ColumnNoise], noise: str) -> str:
-    """Return how releases of unordered columns add up, which have no precisions."""
-    names = [column.name for column in columns if column.unordered and column.theta > 0.0]
-    if not names or noise not in _PRECISIONS:
-        return ""
-    return (
-        f" {_all(names)}, without an order, may need more: releases=k or a ledger finds how much."
+        f"this sum does not cover them.{kernels}"
     )
 
 

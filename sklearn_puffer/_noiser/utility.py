@@ -56,7 +56,12 @@ class RawDistribution:
     @classmethod
     def of(cls, values: FloatArray, counts: Array, n_rows: int, read: Values) -> RawDistribution:
         """Return the distribution of counted values in any order, read as ``read``."""
-        low, high = _type_range(read)
+        low, high = -math.inf, math.inf
+        if read.kind == "integer" and read.data.dtype.kind in "iu":
+            info = np.iinfo(read.data.dtype)
+            # ends that floats do not represent exactly cut nothing off
+            low = float(info.min) if -float(info.min) < _EXACT_INTEGER else low
+            high = float(info.max) if float(info.max) < _EXACT_INTEGER else high
         if not (values[1:] > values[:-1]).all():
             values, codes = np.unique(values, return_inverse=True)
             counts = np.bincount(codes, counts)
@@ -78,23 +83,20 @@ class RawDistribution:
 
     def grouped(self, column: Column, n_groups: int) -> RawDistribution:
         """Return the means of neighbours, in groups within bins of about equal shares."""
-        starts = _group_starts(self.values, self.shares, column, n_groups)
+        # groups of about equal shares; a representative is a group of its own
+        bins = np.zeros(len(self.values), dtype=np.intp)
+        own = np.zeros(len(bins), dtype=bool)
+        if column.edges is not None:
+            bins = column.codes_of_numbers(self.values)
+            own = column.atoms[bins] == self.values
+        groups = ((np.cumsum(self.shares) - 0.5 * self.shares) * n_groups).astype(np.intp)
+        new = own[1:] | own[:-1] | (np.diff(bins) > 0) | (np.diff(groups) > 0)
+        starts = np.flatnonzero(np.append(True, new))
         shares = np.add.reduceat(self.shares, starts)
         means = np.add.reduceat(self.shares * self.values, starts) / shares
         alone = np.diff(starts, append=len(self.values)) == 1  # without the rounding of a mean
         means = np.where(alone, self.values[starts], np.rint(means) if column.whole else means)
         return replace(self, values=means, shares=shares)
-
-
-def _group_starts(values: FloatArray, shares: FloatArray, column: Column, n_groups: int) -> Array:
-    """Return where groups of about equal shares begin; a representative is a group of its own."""
-    bins, own = np.zeros(len(values), dtype=np.intp), np.zeros(len(values), dtype=bool)
-    if column.edges is not None:
-        bins = column.codes_of_numbers(values)
-        own = column.atoms[bins] == values
-    groups = ((np.cumsum(shares) - 0.5 * shares) * n_groups).astype(np.intp)
-    new = own[1:] | own[:-1] | (np.diff(bins) > 0) | (np.diff(groups) > 0)
-    return np.flatnonzero(np.append(True, new))
 
 
 def utilities(
@@ -112,7 +114,11 @@ def utilities(
 def _utility(release: ColumnRelease, distribution: RawDistribution, spread: float) -> ColumnUtility:
     values, shares, present = distribution.values, distribution.shares, distribution.present
     if release.column.unordered:  # every change counts 1
-        spread, kept, mode = 1.0, _kept(release, distribution), float(shares.max())
+        spread, kept, mode, mixing = 1.0, 1.0, float(shares.max()), release.mixing
+        if mixing is not None:  # a value comes out as it was where it stays, or is drawn again
+            stays = kept_numerator(scale_of(release)) / WHOLE
+            drawn = mixing.probabilities[mixing.codes_of(values)]
+            kept = float(shares @ (stays + (1.0 - stays) * drawn))
         change, median, same = max(1.0 - kept, 0.0), float(kept < 0.5), kept
         constant, middle, alike = 1.0 - mode, float(mode < 0.5), mode
     else:
@@ -130,15 +136,6 @@ def _utility(release: ColumnRelease, distribution: RawDistribution, spread: floa
         constant_median=middle,
         constant_unchanged=_among_all(alike, present),
     )
-
-
-def _kept(release: ColumnRelease, distribution: RawDistribution) -> float:
-    """Return the chance that a value comes out as it was: it stays, or is drawn again."""
-    if (mixing := release.mixing) is None:
-        return 1.0
-    codes = mixing.codes_of(distribution.values)
-    stays = kept_numerator(scale_of(release)) / WHOLE
-    return float(distribution.shares @ (stays + (1.0 - stays) * mixing.probabilities[codes]))
 
 
 def _changes(release: ColumnRelease, distribution: RawDistribution) -> tuple[float, float, float]:
@@ -208,18 +205,6 @@ def _positive_mean(noise: Noise, step: float, whole: bool) -> Callable[[FloatArr
         return total
 
     return mean
-
-
-def _type_range(read: Values) -> tuple[float, float]:
-    """Return the ends of an integer type; infinite where floats do not represent them exactly."""
-    if read.kind != "integer" or read.data.dtype.kind not in "iu":
-        return -math.inf, math.inf
-    info = np.iinfo(read.data.dtype)
-    low, high = float(info.min), float(info.max)
-    return (
-        low if -low < _EXACT_INTEGER else -math.inf,
-        high if high < _EXACT_INTEGER else math.inf,
-    )
 
 
 def _in_spreads(change: float, spread: float) -> float:
@@ -341,18 +326,14 @@ def _chances(release: ColumnRelease, atoms: FloatArray, cuts: FloatArray) -> Flo
         return np.asarray(chances @ np.eye(len(cuts) + 1)[np.searchsorted(cuts, values)])
     if release.noise is None:
         return np.eye(len(cuts) + 1)[np.searchsorted(cuts, atoms, side="right")]
-    length = max(1, _ENTRIES // (len(cuts) + 1))
-    starts = counted(range(0, len(atoms), length), "parts of the values followed")
-    return np.concatenate([_noisy(release, atoms[at : at + length], cuts) for at in starts])
-
-
-def _noisy(release: ColumnRelease, atoms: FloatArray, cuts: FloatArray) -> FloatArray:
-    assert release.noise is not None
-    indices = to_indices(atoms, release.grid)[:, None]
-    # x + g K lies below a cut where K is smaller than the first whole number at or beyond it
-    steps = np.ceil(cuts / release.grid - indices)
-    # whole numbers: K is noise rounded to the nearest step; others: rounded down
-    edges = (steps - (0.5 if release.whole else 0.0)) * release.grid
-    edges = np.pad(edges, ((0, 0), (1, 1)), constant_values=np.inf)
-    edges[:, 0] = -np.inf
-    return release.noise.mass(edges[:, :-1], edges[:, 1:])
+    length, parts = max(1, _ENTRIES // (len(cuts) + 1)), []
+    for at in counted(range(0, len(atoms), length), "parts of the values followed"):
+        indices = to_indices(atoms[at : at + length], release.grid)[:, None]
+        # x + g K lies below a cut where K is smaller than the first whole number at or beyond it
+        steps = np.ceil(cuts / release.grid - indices)
+        # whole numbers: K is noise rounded to the nearest step; others: rounded down
+        edges = (steps - (0.5 if release.whole else 0.0)) * release.grid
+        edges = np.pad(edges, ((0, 0), (1, 1)), constant_values=np.inf)
+        edges[:, 0] = -np.inf
+        parts.append(release.noise.mass(edges[:, :-1], edges[:, 1:]))
+    return np.concatenate(parts)
