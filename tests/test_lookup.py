@@ -15,7 +15,7 @@ from pandas.testing import assert_frame_equal
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._codes import columns, distinct
 from sklearn_puffer._codes.columns import Column
-from sklearn_puffer._codes.lookup import Edges, Lookup
+from sklearn_puffer._codes.lookup import Lookup
 from sklearn_puffer._tables import Values
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", ">i4", ">u8"]
@@ -97,7 +97,7 @@ def test_a_value_lies_above_as_many_edges_as_are_smaller(dtype, name):
         values = np.clip(values, 0, 255).astype(dtype)
     for block in laid_out(values):
         codes = np.full(len(block), -1)
-        Edges(edges).find(block, codes)
+        Lookup(edges).below(block, codes)
         assert codes.tolist() == [sum(edge < float(v) for edge in edges) for v in block]
     column = Column("x", "float", np.zeros(1), np.ones(1, dtype=bool), edges=edges)
     assert column.codes_of_numbers(values).tolist() == [
@@ -114,12 +114,12 @@ def test_few_and_many_values_beside_an_edge_have_the_same_places(name, share):
     beside = rng.choice(np.concatenate([inner, np.nextafter(inner, np.inf)]), 4000)
     values = np.where(rng.random(4000) < share, beside, spread)
     codes = np.empty(4000, dtype=np.intp)
-    Edges(edges).find(values, codes)
+    Lookup(edges).below(values, codes)
     assert_array_equal(codes, (edges[:, None] < values).sum(axis=0))
 
 
 def test_most_edges_are_found_without_a_search():
-    quick = {name: Edges(np.array(edges)).quick for name, edges in EDGES.items()}
+    quick = {name: Lookup(np.array(edges)).quick for name, edges in EDGES.items()}
     slow = {"one": False, "crowded": False}
     assert quick == dict.fromkeys(EDGES, True) | slow
 

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray
-from sklearn_puffer._codes.lookup import Edges, Lookup, nearest
+from sklearn_puffer._codes.lookup import Lookup, nearest
 from sklearn_puffer._tables import (
     Kind,
     Missing,
@@ -407,7 +407,7 @@ class Reader:
         if self.column.edges is not None:
             if self.values.kind == "float":
                 check_finite(block, self.column.name)
-            self._lookup.find(block, out)
+            self._lookup.below(block, out)
         elif not self._lookup.find(block, out):
             block = np.asarray(block, dtype=float)
             check_finite(block, self.column.name)
@@ -454,13 +454,13 @@ class Reader:
 
 
 # cached for each fitted column, for releases of single rows
-_made: WeakKeyDictionary[Column, Any] = WeakKeyDictionary()
+_made: WeakKeyDictionary[Column, Lookup] = WeakKeyDictionary()
 
 
-def _lookup_of(column: Column) -> Any:
-    """Return the `Edges` of a binned column, the `Lookup` of another one."""
+def _lookup_of(column: Column) -> Lookup:
+    """Return the lookup of the edges of a binned column, or of the atoms of another one."""
     if column not in _made:
-        _made[column] = Lookup(column.atoms) if column.edges is None else Edges(column.edges)
+        _made[column] = Lookup(column.atoms if column.edges is None else column.edges)
     return _made[column]
 
 

@@ -100,7 +100,7 @@ class NumberCodes:
     def codes(self, rows: slice, out: Array) -> None:
         """Write the codes of ``rows`` into ``out``."""
         if not self.lookup.find(self.data[rows], out):  # a type that floats do not hold
-            out[:] = np.searchsorted(self.lookup.atoms, self.data[rows])
+            out[:] = np.searchsorted(self.lookup.knots, self.data[rows])
 
 
 @dataclass(frozen=True, eq=False)
