@@ -122,15 +122,6 @@ class CertifiedEstimator(BaseEstimator):
     def _check_as_certified(self) -> None:
         """Refuse a release that ``certificate_`` is not about: something was changed after fit."""
         check_is_fitted(self)
-        self._check_parameters()
-        mark = self._fingerprint(self.certificate_)
-        if not mark or mark != self.certificate_.fingerprint:
-            raise ValueError(
-                f"what this {type(self).__name__} would release is not what its certificate_ is "
-                "about: a fitted attribute was changed after fit; call fit again."
-            )
-
-    def _check_parameters(self) -> None:
         noted = getattr(self, "_parameters", {})
         changed = [k for k, then in noted.items() if not _same(getattr(self, k), then)]
         if changed:
@@ -138,6 +129,12 @@ class CertifiedEstimator(BaseEstimator):
             raise ValueError(
                 f"{now} was set after fit, and the certificate is about other parameters; call fit "
                 "again, or set back what was there in fit."
+            )
+        mark = self._fingerprint(self.certificate_)
+        if not mark or mark != self.certificate_.fingerprint:
+            raise ValueError(
+                f"what this {type(self).__name__} would release is not what its certificate_ is "
+                "about: a fitted attribute was changed after fit; call fit again."
             )
 
     def __getstate__(self) -> dict[str, Any]:
