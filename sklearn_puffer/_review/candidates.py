@@ -438,10 +438,10 @@ def _ways_out(measurer: Measurer, rows: Sequence[Candidate], bare: Candidate) ->
         return
     kept = rows[0].is_useful(bare)
     best = rows[0] if kept else min(fitted, key=lambda row: row.change)
-    # columns to give up: the one that tells most, and the half that does
+    # columns to give up: the one that tells most, and the half that does, as few trees tell
     alone, raw = dict[Name, float](), seen(measurer.parts.held, measurer.columns)
     for name in counted(list(measurer.columns), "columns") if len(measurer.columns) > 1 else []:
-        trees, of = {"boosted": measured.boosted(60)}, (measurer.secrets, measurer.split)
+        trees, of = {"boosted": measured.boosted(20)}, (measurer.secrets, measurer.split)
         attack = measured.attacked(raw[[name]], *of, trees, copies=False)
         alone[name] = 0.5 if attack is None else attack.auc
     most = sorted(alone, key=lambda name: -alone[name])
