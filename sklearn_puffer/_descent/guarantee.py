@@ -187,7 +187,14 @@ class Iteration:
         if hides and secret > other:
             if other > 0.0:
                 return self._losses_by_step(secret, other, alpha)
-            return self._losses_of_one_record(secret, alpha)
+            # No other record moves. After k more steps the shift s has shrunk to c^k s, which noise
+            # at the end has to hide. With noise at each step, the shifts a_t of Thm 5.2 are chosen
+            # in proportion to c^(T - t): the sum of their squares is c^(2k) s^2 over the sum of
+            # c^(2j), j = 0..k.
+            squares = np.square(self._powers()[: self.n_steps])
+            hidden = np.cumsum(squares) if self.at_every_step else np.ones_like(squares)
+            shares = (squares / hidden * (1.0 + 4e-16 * self.n_steps))[::-1]
+            return np.asarray(alpha * (secret / self.batch_size) ** 2 / 2.0 * shares * _OUTWARDS)
         anywhere = dependence.records is None or dependence.shuffled
         last = self.n_records - 1 if anywhere else max(dependence.records or (0,))
         s = self._shifts_given_step(secret, other, last // self.batch_size)
@@ -234,10 +241,15 @@ class Iteration:
 
     def _unit_loss(self, s: FloatArray, alpha: float) -> float:
         if not self.at_every_step:
-            # of two runs at the end, without noise
-            apart = (
-                float(self._distances(s)[-1]) if self.n_averaged == 1 else self._largest_distance(s)
-            )
+            if self.n_averaged == 1:
+                apart = float(self._distances(s)[-1])  # two runs at the end, without noise
+            else:
+                # z_t at every step is at most the sum of the shifts, which `worst_shifts` bounds
+                # for every record. It is also at most the ball's diameter, at most which two runs
+                # are apart before a step, plus the most that all records move a step.
+                summed = float(s.sum()) * (1.0 + 4e-16 * s.size)
+                held = self.factor * self.diameter + 2.0 * self.step * self.gradient_bound
+                apart = min(summed, held) * _OUTWARDS
             return alpha * apart**2 / 2.0 * _OUTWARDS
         return min(
             float(iteration_loss(shifts, 1.0, alpha, contractions=self.factor))
@@ -250,16 +262,6 @@ class Iteration:
         for shift in s.tolist():
             z.append(self.factor * min(z[-1], self.diameter) + shift)
         return np.array(z[1:]) * (1.0 + 4e-16 * s.size) * _OUTWARDS
-
-    def _largest_distance(self, s: FloatArray) -> float:
-        """Return a bound on z_t at every step, for any shifts whose sum is at most that of s.
-
-        `worst_shifts` bounds that sum for every record. A second bound is the ball's diameter, at
-        most which two runs are apart before a step, plus the most that all records move a step.
-        """
-        summed = float(s.sum()) * (1.0 + 4e-16 * s.size)
-        held = self.factor * self.diameter + 2.0 * self.step * self.gradient_bound
-        return min(summed, held) * _OUTWARDS
 
     def _distances_of_means(self, secret: float, other: float) -> FloatArray:
         """Return the distance of the means of the last steps, for each step of the secret record.
@@ -313,20 +315,6 @@ class Iteration:
                 restarts.append(last)
         return restarts
 
-    def _losses_of_one_record(self, secret: float, alpha: float) -> FloatArray:
-        """Return the loss for each step of the secret record, where no other record moves.
-
-        After k more steps the shift s has shrunk to c^k s, which noise at the end has to hide. With
-        noise at each step, the shifts a_t of Thm 5.2 are chosen in proportion to c^(T - t): the sum
-        of their squares is c^(2k) s^2 over the sum of c^(2j), j = 0..k.
-        """
-        squares = np.square(self._powers()[: self.n_steps])
-        hidden = np.cumsum(squares) if self.at_every_step else np.ones_like(squares)
-        shares = squares / hidden * (1.0 + 4e-16 * self.n_steps)
-        s = secret / self.batch_size
-        losses: FloatArray = alpha * s**2 / 2.0 * shares[::-1] * _OUTWARDS
-        return losses
-
     def _losses_by_step(self, secret: float, other: float, alpha: float) -> FloatArray:
         """Return a bound on the loss for each step of the secret record, in ascending order.
 
@@ -335,20 +323,12 @@ class Iteration:
         diameter replaces the first shifts. The loss is computed for some steps, and bounds those of
         the steps before.
         """
-        losses = np.empty(self.n_steps)
-        start = 0
-        for step in self._sparse_steps():
+        losses, step = np.empty(self.n_steps), self.n_steps - 1
+        while step >= 0:  # of the last step, and of others that are sparser towards the start
             s = self._shifts_given_step(secret, other, step)
-            losses[start : step + 1] = self._unit_loss(s, alpha)
-            start = step + 1
+            losses[: step + 1] = self._unit_loss(s, alpha)
+            step -= max(1, (self.n_steps - 1 - step) // 4)
         return losses
-
-    def _sparse_steps(self) -> list[int]:
-        """Return some steps in ascending order, with the last one, sparser towards the start."""
-        from_end = [0]
-        while from_end[-1] < self.n_steps - 1:
-            from_end.append(from_end[-1] + max(1, from_end[-1] // 4))
-        return [self.n_steps - 1 - k for k in reversed(from_end) if k < self.n_steps]
 
 
 # ---------------------------------------------------------------------------------- the calibration

@@ -96,17 +96,13 @@ def lattice_masses(distributions: Sequence[Discrete], step: float) -> Wide:
     size = max(int(places[-1]) for places in atoms) - first + 1
     masses = as_wide(np.zeros((len(distributions), size)))
     for k, (places, distribution) in enumerate(zip(atoms, distributions, strict=True)):
-        masses[k, places - first] = _exact_masses(distribution)
+        counts = [int(count) for count in distribution.counts[distribution.counts > 0].tolist()]
+        total = distribution.total
+        # floats may not hold a mass: it is scaled by a power of two before the division
+        shifts = [max(total.bit_length() - count.bit_length(), 0) for count in counts]
+        scaled = [(count << shift) / total for count, shift in zip(counts, shifts, strict=True)]
+        masses[k, places - first] = Wide(np.array(scaled), -np.array(shifts)).normalised()
     return masses
-
-
-def _exact_masses(distribution: Discrete) -> Wide:
-    """Return the masses of the atoms that have some, also where floats cannot hold them."""
-    positive = distribution.counts > 0
-    counts, total = distribution.counts[positive].tolist(), distribution.total
-    shifts = [max(total.bit_length() - int(count).bit_length(), 0) for count in counts]
-    scaled = [(int(count) << k) / total for count, k in zip(counts, shifts, strict=True)]
-    return Wide(np.array(scaled), -np.array(shifts)).normalised()
 
 
 def convolved(a: Wide, b: Wide) -> Numbers:

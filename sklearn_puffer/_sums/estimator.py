@@ -34,6 +34,7 @@ from sklearn_puffer._certificates import (
     Refused,
     Rule,
     UncertifiedError,
+    scale_for_releases,
 )
 from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._documents import Section, digest, jsonable
@@ -41,7 +42,7 @@ from sklearn_puffer._noise import MAX_STEPS, Entropy, sampler, seeded_entropy, s
 from sklearn_puffer._sums.gaussian import GaussianReporters
 from sklearn_puffer._sums.reports import Reporters, SumSettings
 from sklearn_puffer._sums.sums import Answers, SumOfUsers, answers_about, read_sum
-from sklearn_puffer._tables import readable, series
+from sklearn_puffer._tables import Name, readable, series
 from sklearn_puffer._words import short_number, shown
 from sklearn_puffer.noise import Laplace
 
@@ -135,7 +136,7 @@ def sum_certificate(system: SumOfUsers, answers: Answers) -> SumCertificate:
     settings, reports = answers.settings, system.reports
     column = ColumnNoise(
         settings.query if reports.source is None else f"{settings.query} of {reports.source.value}",
-        answers.recorded_scale,
+        scale_for_releases(answers.certified, settings.releases),  # no more than what is drawn
         reports.deviation * answers.unit,
         False,
         answers.grid * answers.unit,
@@ -595,25 +596,23 @@ class PufferfishSum(CertifiedEstimator):
         reports = system.reports
         answers = answers_about(system, settings)
         certificate = sum_certificate(system, answers)
-        self._set_fitted(reports, answers)
+        self._reporters, self._unit = reports, answers.unit
+        self._scale, self._grid = answers.theta, answers.grid
+        self._joint_scale = answers.joint_scale
+        self.theta_ = answers.theta * reports.step
+        self._scales: dict[Name, float] = {  # for each of several answers
+            name: reports.step
+            * (scale_for_releases(scale, settings.releases) if scale < math.inf else scale)
+            for name, scale in answers.scales.items()
+        }
+        self.users_, self.classes_ = reports.users, reports.labels
+        self.n_reports_ = reports.n_reports
+        self.step_ = answers.grid if isinstance(reports, GaussianReporters) else reports.step
         self.certificate_ = replace(certificate, fingerprint=self._fingerprint(certificate))
         self._note_parameters()
         _calls[self] = itertools.count()
         if answers.theta == 0.0:
             warnings.warn(UNCHANGED, PufferfishWarning, stacklevel=3)
-
-    def _set_fitted(self, reports: Reporters, answers: Answers) -> None:
-        self._reporters, self._unit = reports, answers.unit
-        self._scale, self._grid, self._joint_scale = (
-            answers.theta,
-            answers.grid,
-            answers.joint_scale,
-        )
-        self.theta_ = answers.theta * reports.step
-        self._scales = {k: x * reports.step for k, x in answers.scales_per_answer.items()}
-        self.users_, self.classes_ = reports.users, reports.labels
-        self.n_reports_ = reports.n_reports
-        self.step_ = answers.grid if isinstance(reports, GaussianReporters) else reports.step
 
     @property
     def scales_(self) -> Any:

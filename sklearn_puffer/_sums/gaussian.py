@@ -133,7 +133,9 @@ def gaussian_classes(users: Sequence[User]) -> tuple[FloatArray, FloatArray, Flo
     columns = []
     for k, user in enumerate(check_users(users)):
         prior = user.law
-        if not (isinstance(prior, GaussianMixture) and _is_gaussian(prior)):
+        if not isinstance(prior, GaussianMixture) or (
+            len(set(zip(prior.means.tolist(), prior.scales.tolist(), strict=True))) > 1
+        ):
             raise ValueError(
                 f"users must be Gaussian for 003, Corollary 1, got {prior!r} for users[{k}]; the "
                 "central limit theorem is no proof of it: round the reports to a step, and use "
@@ -142,11 +144,6 @@ def gaussian_classes(users: Sequence[User]) -> tuple[FloatArray, FloatArray, Flo
         columns.append([float(prior.means[0]), float(prior.scales[0]), float(user.count)])
     means, sds, counts = np.array(columns).T
     return means, sds, counts
-
-
-def _is_gaussian(prior: GaussianMixture) -> bool:
-    """Return whether all components are the same."""
-    return len(set(zip(prior.means.tolist(), prior.scales.tolist(), strict=True))) == 1
 
 
 # --------------------------------------------------------------------- two secrets, and the scale

@@ -112,8 +112,13 @@ class SumLosses:
     [[[0.5, 0.5]], [[0.5, 0.5]]]
     """
 
+    # methods of a position k give the losses of that pair: from ``p`` to ``q`` and back, shape (2,)
+
     def __init__(self, users: Sequence[User], pairs: Sequence[UserPair]) -> None:
-        self._of_pairs = PairLosses(users, pairs)
+        self._users = check_users(users)
+        self.pairs = _check_pairs(pairs, self._users)
+        self._sums: dict[bytes, Numbers] = {}
+        self._tables: dict[int, LossTable] = {}
 
     def intervals(self, theta: float) -> tuple[FloatArray, FloatArray]:
         """Return proven lower and upper ends of the exact losses.
@@ -140,7 +145,7 @@ class SumLosses:
         other users has more than 2^17 steps, the upper end counts on some of them only, and the
         lower end holds whoever they are.
         """
-        return self._of_pairs.stacked(self._of_pairs.interval_of, theta)
+        return self._of_all(self.interval_of, theta)
 
     def worst_case(self, theta: float) -> tuple[FloatArray, FloatArray]:
         """Return proven ends of the largest losses over all other users.
@@ -162,19 +167,9 @@ class SumLosses:
         TypeError, ValueError
             If ``theta`` is not a positive finite number.
         """
-        return self._of_pairs.stacked(self._of_pairs.worst_case, theta)
+        return self._of_all(self.worst_case_of, theta)
 
-
-class PairLosses:
-    """The losses of single pairs: in nats, from ``p`` to ``q`` and back, shape (2,)."""
-
-    def __init__(self, users: Sequence[User], pairs: Sequence[UserPair]) -> None:
-        self._users = check_users(users)
-        self.pairs = _check_pairs(pairs, self._users)
-        self._sums: dict[bytes, Numbers] = {}
-        self._tables: dict[int, LossTable] = {}
-
-    def stacked(self, ends: Ends, theta: float) -> tuple[FloatArray, FloatArray]:
+    def _of_all(self, ends: Ends, theta: float) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper ends of all pairs, of shape (n_pairs, 2)."""
         scale = check_positive(theta, "theta")
         lower, upper = zip(*(ends(k, scale) for k in range(len(self.pairs))), strict=True)
@@ -184,7 +179,7 @@ class PairLosses:
         """Return both ends of the losses of a pair for the given users."""
         if theta == 0.0:
             return np.zeros(2), np.full(2, self._without_noise(k))
-        lower, worst = self.worst_case(k, theta)
+        lower, worst = self.worst_case_of(k, theta)
         if self.pairs[k].shift is not None:
             return lower, worst
         upper, lower = self._upper(k, theta, -inf), least_loss(self.pairs[k], theta)
@@ -202,11 +197,15 @@ class PairLosses:
         """Return whether the interval of a pair allows for all of the other users."""
         return self.pairs[k].shift is not None or self._counts_all(k, LONG_SUM)
 
-    def worst_case(self, k: int, theta: float) -> tuple[FloatArray, FloatArray]:
+    def worst_case_of(self, k: int, theta: float) -> tuple[FloatArray, FloatArray]:
         """Return both ends of the losses without other users: the worst case over these."""
         shift = self.pairs[k].shift
         if shift is not None:
-            return _translation_losses(abs(shift), theta)
+            if shift == 0.0 or theta == 0.0:
+                return np.zeros(2), np.full(2, inf if shift else 0.0)
+            loss = abs(shift) / theta  # of a difference that is rounded once
+            least, most = nextafter(nextafter(loss, 0.0), 0.0), nextafter(nextafter(loss, inf), inf)
+            return np.full(2, least), np.full(2, most)
         if k not in self._tables:
             self._tables[k] = LossTable([prior_pair(self.pairs[k])])
         if theta == 0.0:
@@ -215,7 +214,7 @@ class PairLosses:
         return lower[0], upper[0]
 
     def _without_noise(self, k: int) -> float:
-        worst = self.worst_case(k, 0.0)[1]
+        worst = self.worst_case_of(k, 0.0)[1]
         if self.pairs[k].shift is not None:
             return float(worst.max())
         losses, error = self._suprema(k, 0.0, worst, SHORT_SUM)
@@ -227,7 +226,7 @@ class PairLosses:
         First with none, then with a short sum, then with a long one; with none where slightly less
         noise would exceed the budget whoever the others are.
         """
-        worst = ends = self.worst_case(k, theta)[1]
+        worst = ends = self.worst_case_of(k, theta)[1]
         if self.pairs[k].shift is not None or not worst.any():
             return worst
         if least_loss(self.pairs[k], theta * (1.0 - _SLIGHTLY)).max() > budget >= 0.0:
@@ -351,15 +350,6 @@ def _part_within(spans: FloatArray, counts: IntArray, steps: float) -> IntArray:
     return kept
 
 
-def _translation_losses(shift: float, theta: float) -> tuple[FloatArray, FloatArray]:
-    """Return the ends of shift/theta, both ways; the shift is a difference rounded once."""
-    if shift == 0.0 or theta == 0.0:
-        return np.zeros(2), np.full(2, inf if shift else 0.0)
-    loss = shift / theta
-    lower, upper = nextafter(nextafter(loss, 0.0), 0.0), nextafter(nextafter(loss, inf), inf)
-    return np.full(2, lower), np.full(2, upper)
-
-
 def _check_pairs(pairs: Sequence[UserPair], users: Sequence[User]) -> list[UserPair]:
     checked = list(pairs)
     if not checked:
@@ -472,7 +462,7 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
     0.484624
     """
     budget = check_positive(epsilon, "epsilon")
-    losses = PairLosses(users, pairs)
+    losses = SumLosses(users, pairs)
     return smallest_scale(
         lambda k, scale: losses.upper(k, scale, budget),
         [reach_of(pair) / budget for pair in losses.pairs],
@@ -546,8 +536,8 @@ def worst_case_scale(
     5.0
     """
     budget = check_positive(epsilon, "epsilon")
-    losses = PairLosses(users, pairs)
+    losses = SumLosses(users, pairs)
     guesses = [reach_of(pair) / budget for pair in losses.pairs]
     return smallest_scale(
-        lambda k, scale: float(losses.worst_case(k, scale)[1].max()), guesses, budget
+        lambda k, scale: float(losses.worst_case_of(k, scale)[1].max()), guesses, budget
     )

@@ -110,7 +110,8 @@ def conditions(pairs: Sequence[TwoDistributions], secrets: str, epsilon: float) 
     """
     names = _BY_SECRETS[check_choice(secrets, "secrets", _BY_SECRETS)]
     checked, budget = _checked(pairs), check_positive(epsilon, "epsilon")
-    if secrets == "distribution" and all(map(_is_binary, checked)):
+    values = np.concatenate([with_mass(prior) for pair in checked for prior in pair])
+    if secrets == "distribution" and np.isin(values, (0.0, 1.0)).all():
         names = (*names, *_BINARY)
     return [
         Condition(name, scale(checked, budget), source)
@@ -222,10 +223,6 @@ def _checked(pairs: Sequence[TwoDistributions]) -> list[PriorPair]:
     for prior in (prior for pair in checked for prior in pair):
         check_discrete(prior, "pairs")
     return checked
-
-
-def _is_binary(pair: PriorPair) -> bool:
-    return all(value in (0.0, 1.0) for prior in pair for value in with_mass(prior).tolist())
 
 
 _PUBLISHED: dict[str, tuple[str, Callable[..., float]]] = {

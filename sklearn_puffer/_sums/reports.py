@@ -223,20 +223,17 @@ def _on_steps(
         raise ValueError(
             f"step={step!r} is too coarse: every report rounds to 0; pass a finer step, or None."
         )
-    if settings.query == "count":
-        _check_binary(made)
-    return made
-
-
-def _check_binary(who: Reporters) -> None:
-    for k, user in enumerate(who.users):
+    if settings.query != "count":
+        return made
+    for k, user in enumerate(users):
         atoms = np.concatenate([prior.atoms for prior in distributions(user)])
         strange = atoms[~np.isin(atoms, (0.0, 1.0))].tolist()
         if strange:
             raise ValueError(
-                f"query='count' adds up reports of 0 and 1, and {on_one_line(who.named(k))} may "
+                f"query='count' adds up reports of 0 and 1, and {on_one_line(made.named(k))} may "
                 f"report {strange[0]!r}; use query='sum', or report 1 for yes and 0 for no."
             )
+    return made
 
 
 # -------------------------------------------------------------------------------------- who reports
@@ -384,10 +381,6 @@ class Reporters:
         """Number of reports that are summed."""
         return sum(user.count for user in self.users)
 
-    def unit(self, query: str) -> float:
-        """Return the size of a step in the unit of the answer."""
-        return self.step / (self.n_reports if query == "mean" else 1)
-
     @property
     def reach(self) -> float:
         """A bound, in steps, on the sum of any reports that are accepted."""
@@ -445,8 +438,11 @@ class Reporters:
         """Return the sum of the reports in steps; an absent user adds nothing."""
         values, classes = self.of_present_users(reports)
         steps = in_steps(values, self.step, "values")
+        levels, pairs = self._alphabet
+        codes = np.minimum(np.searchsorted(levels, steps), len(levels) - 1)
+        allowed = (levels[codes] == steps) & np.isin(classes * len(levels) + codes, pairs)
         self._refuse(
-            ~self._allowed(steps, classes),
+            ~allowed,
             values,
             classes,
             "which its distribution does not have; correct the report, or fit on a distribution "
@@ -457,22 +453,21 @@ class Reporters:
     def _refuse(self, strange: BoolArray, values: FloatArray, classes: Array, why: str) -> None:
         if strange.any():
             first = int(strange.argmax())
-            who = self.name_of_reporter(classes, first)
+            who = on_one_line(self.named(int(classes[first])))
             raise ValueError(f"{who} reports {float(values[first])!r}, {why}")
 
     def of_present_users(self, reports: Any) -> tuple[FloatArray, Array]:
         """Return the reports of those who are present, and their classes."""
         values, classes = self._read(reports)
         gone = np.isnan(values)
-        self._check_absent(classes[gone])
+        wrong = classes[gone & self.always_present[classes]]
+        if wrong.size:
+            who = on_one_line(self.named(int(wrong[0])))
+            raise ValueError(
+                f"a report of {who} is missing, and presence= says that none ever is; fill it, "
+                "or declare a presence below 1 and fit again."
+            )
         return values[~gone], classes[~gone]
-
-    def _allowed(self, steps: IntArray, classes: Array) -> Array:
-        """Return which reports their users may hand in."""
-        levels, pairs = self._alphabet
-        codes = np.minimum(np.searchsorted(levels, steps), len(levels) - 1)
-        allowed: Array = (levels[codes] == steps) & np.isin(classes * len(levels) + codes, pairs)
-        return allowed
 
     @cached_property
     def _alphabet(self) -> tuple[IntArray, IntArray]:
@@ -481,19 +476,6 @@ class Reporters:
         levels = np.unique(np.concatenate(accepted))
         pairs = [k * len(levels) + np.searchsorted(levels, x) for k, x in enumerate(accepted)]
         return levels, np.concatenate(pairs)
-
-    def _check_absent(self, classes: Array) -> None:
-        wrong = np.flatnonzero(self.always_present[classes])
-        if wrong.size:
-            who = self.name_of_reporter(classes, int(wrong[0]))
-            raise ValueError(
-                f"a report of {who} is missing, and presence= says that none ever is; fill it, "
-                "or declare a presence below 1 and fit again."
-            )
-
-    def name_of_reporter(self, classes: Array, row: int) -> str:
-        """Return the name of the user of a report, for a message."""
-        return on_one_line(self.named(int(classes[row])))
 
     def _read(self, reports: Any) -> tuple[FloatArray, Array]:
         """Return the reports, NaN where one is missing, and their classes."""

@@ -34,7 +34,7 @@ from sklearn_puffer._sums.gaussian import (
 from sklearn_puffer._sums.losses import (
     MAX_STEPS,
     Losses,
-    PairLosses,
+    SumLosses,
     least_loss,
     sum_scale,
     worst_case_scale,
@@ -42,7 +42,6 @@ from sklearn_puffer._sums.losses import (
 from sklearn_puffer._sums.published import conditions
 from sklearn_puffer._sums.reports import PUBLISHED, Reporters, SumSettings, read_reports
 from sklearn_puffer._sums.users import User, UserPair, user_pairs, with_mass
-from sklearn_puffer._tables import Name
 from sklearn_puffer._words import on_one_line
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
@@ -108,7 +107,7 @@ class DiscreteSum:
         budget; the other pairs keep that.
         """
         losses, everybody = self._pair_losses, range(len(self.pairs))
-        worst = np.stack([losses.worst_case(k, theta)[1] for k in everybody])
+        worst = np.stack([losses.worst_case_of(k, theta)[1] for k in everybody])
         counts = np.ones((len(self.pairs), 1))
         if self.together:
             counts[:, 0] = [self.users[pair.user].count for pair in self.pairs]
@@ -122,7 +121,7 @@ class DiscreteSum:
         # pairs whose loss is computed for the given users
         is_computed = not self.together and self._is_computable
         chosen = np.flatnonzero(~exact) if is_computed else np.array([], dtype=int)
-        if len(chosen) * self._work > _MOST_WORK:
+        if len(chosen) * sum(losses.spans_in_steps) > _MOST_WORK:
             chosen = chosen[worst[chosen].max(axis=1) > notion.epsilon]
         for k in chosen.tolist():
             least, most = losses.interval_of(k, theta)
@@ -131,13 +130,8 @@ class DiscreteSum:
         return Losses(lower, upper, worst, exact)
 
     @cached_property
-    def _pair_losses(self) -> PairLosses:
-        return PairLosses(self.present_users, self.pairs)
-
-    @property
-    def _work(self) -> int:
-        """How many steps are evaluated for one pair."""
-        return sum(self._pair_losses.spans_in_steps)
+    def _pair_losses(self) -> SumLosses:
+        return SumLosses(self.present_users, self.pairs)
 
     @property
     def _is_computable(self) -> bool:
@@ -172,16 +166,14 @@ def read_sum(X: Any, settings: SumSettings) -> SumOfUsers:
 def secret_pairs(reporters: Reporters, settings: SumSettings) -> list[UserPair]:
     """Return the pairs of secrets to protect, in words, and with distributions in whole steps."""
     _check_fitting(reporters, settings)
-    return [_in_words(reporters, pair, settings) for pair in _pairs(reporters, settings)]
-
-
-def _pairs(reporters: Reporters, settings: SumSettings) -> list[UserPair]:
     users, secrets = reporters.users_in_steps, settings.secrets
     if secrets == "distribution":
         chosen = [k for k, user in enumerate(users) if user.alternative is not None] or [0]
         pairs = user_pairs([users[k] for k in chosen], secrets)
-        return [replace(pair, user=chosen[pair.user]) for pair in pairs]
-    return user_pairs(users, secrets, farthest_only=True)
+        pairs = [replace(pair, user=chosen[pair.user]) for pair in pairs]
+    else:
+        pairs = user_pairs(users, secrets, farthest_only=True)
+    return [_in_words(reporters, pair, settings) for pair in pairs]
 
 
 def _check_fitting(reporters: Reporters, settings: SumSettings) -> None:
@@ -260,11 +252,6 @@ class Answers:
         return rounded_up(Fraction(self.joint_scale) * Fraction(self.unit))
 
     @property
-    def recorded_scale(self) -> float:
-        """``theta`` in the unit of an answer: no more than the noise that is drawn."""
-        return scale_for_releases(self.certified, self.settings.releases)
-
-    @property
     def loss(self) -> float:
         """Proven upper end of the loss for the given users."""
         return self.of_samples(float(self.losses.upper.max()))
@@ -282,15 +269,6 @@ class Answers:
             losses.append(self.worst)
         return any(budget < loss < budget * _ROUNDING_EXCESS for loss in losses)
 
-    @property
-    def scales_per_answer(self) -> dict[Name, float]:
-        """The scale of each condition, in steps, for each of several answers."""
-        k = self.settings.releases
-        return {
-            name: scale_for_releases(scale, k) if scale < math.inf else scale
-            for name, scale in self.scales.items()
-        }
-
     def of_samples(self, loss: float) -> float:
         """Return a bound on the loss of drawn answers, from that of continuous noise."""
         if loss == 0.0 and self.theta == 0.0:
@@ -301,7 +279,8 @@ class Answers:
 
 def answers_about(system: SumOfUsers, settings: SumSettings) -> Answers:
     """Calibrate the noise, choose the grid it is drawn on, and recompute the loss."""
-    releases, unit = settings.releases, system.reports.unit(settings.query)
+    releases, reports = settings.releases, system.reports
+    unit = reports.step / (reports.n_reports if settings.query == "mean" else 1)
     sampled = sampler_loss(settings.draws)
     drawing = sampled if system.whole else sampled + 1.01 * FINEST * releases
     while True:
@@ -319,7 +298,7 @@ def answers_about(system: SumOfUsers, settings: SumSettings) -> Answers:
             # no less noise is drawn than the certificate states in the unit
             certified = rounded_up(Fraction(joint_scale) * Fraction(unit))
             theta = rounded_up(Fraction(scale_for_releases(certified, releases)) / Fraction(unit))
-            grid = coarse_enough(grid_step(theta), theta, system.reports.reach)
+            grid = coarse_enough(grid_step(theta), theta, reports.reach)
             added = sampled
             if not (system.whole and grid <= 1.0):  # whole numbers are on grids of step 1 or less
                 added += grid / joint_scale * (1.0 + 2.0**-50)  # half a step under either secret
