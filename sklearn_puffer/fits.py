@@ -277,9 +277,11 @@ class MixtureFit:
         self, sample: Sample, scale: FloatArray, secret: Any, start: GaussianMixture | None = None
     ) -> GaussianMixture:
         unit, rows = sample.scaled(scale), sample.scaled(scale).expanded()
-        models = [self._model(rows, size, secret, start) for size in self._sizes(unit)]
-        scores = [self._bic(model, rows, unit) for model in models]
-        best = models[int(np.argmin(scores))]
+        wanted = [self.n_components] if self.n_components else range(1, self.max_components + 1)
+        # never more components than there are distinct rows
+        sizes = [size for size in wanted if size <= len(unit.rows)] or [len(unit.rows)]
+        models = [self._model(rows, size, secret, start) for size in sizes]
+        best = models[int(np.argmin([self._bic(model, rows, unit) for model in models]))]
         d = rows.shape[1]
         covariances = np.broadcast_to(
             best.covariances_.reshape(-1, d, d), (len(best.weights_), d, d)
@@ -290,11 +292,6 @@ class MixtureFit:
             np.array([floored(c, np.ones(d), self.floor) for c in covariances])
             * np.outer(scale, scale),
         )
-
-    def _sizes(self, sample: Sample) -> list[int]:
-        """Return the numbers of components to try: never more than there are distinct rows."""
-        wanted = [self.n_components] if self.n_components else range(1, self.max_components + 1)
-        return [size for size in wanted if size <= len(sample.rows)] or [len(sample.rows)]
 
     def _model(
         self, rows: FloatArray, size: int, secret: Any, start: GaussianMixture | None

@@ -109,7 +109,14 @@ class Discrete:
         [0.5, 0.5]
         """
         check_same_index(counts, "counts", atoms, "atoms")
-        integers = _check_counts(counts)
+        array = as_array(counts, "counts")
+        if array.ndim != 1 or array.size == 0:
+            raise ValueError(
+                f"counts must be a non-empty list of integers, got shape {array.shape}."
+            )
+        integers = _whole_counts(array)
+        if integers.min() < 0 or integers.max() == 0:
+            raise ValueError("counts must not be negative, and at least one must be positive.")
         prior = cls.__new__(cls)
         prior._set(_checked_atoms(atoms, integers.size), integers)
         return prior
@@ -185,7 +192,10 @@ class Discrete:
         return (Discrete.from_counts, (self.atoms, self.counts))
 
     def _set(self, atoms: FloatArray, counts: Integers) -> None:
-        order, starts = _sorted_runs(atoms)
+        order = np.lexsort(atoms[None, :] if atoms.ndim == 1 else atoms.T[::-1])
+        rows = atoms.reshape(len(atoms), -1)[order]
+        new = np.append(True, (rows[1:] != rows[:-1]).any(axis=1))
+        starts = np.flatnonzero(new)  # of runs of equal atoms
         self.atoms = atoms[order[starts]]
         self.counts = np.add.reduceat(counts[order], starts)
         self.total = int(self.counts.sum())
@@ -409,17 +419,15 @@ def rational_counts(masses: FloatArray) -> Integers:
         if not wrong.size:
             whole = counts.astype(np.int64)
             return whole if int(whole.sum()) == denominator else _binary_counts(masses)
-        larger = lcm(denominator, _simplest_fraction(float(masses[wrong[0]])).denominator)
+        value = float(masses[wrong[0]])
+        # the fraction of the smallest denominator that rounds to the value
+        around = (Fraction(nextafter(value, end)) for end in (0.0, inf))
+        ends = [(Fraction(value) + neighbour) / 2 for neighbour in around]
+        larger = lcm(denominator, _simplest_between(*ends).denominator)
         if larger == denominator:  # the fraction has this denominator, and its float is another
             break
         denominator = larger
     return _binary_counts(masses)
-
-
-def _simplest_fraction(value: float) -> Fraction:
-    """Return the fraction of the smallest denominator that rounds to ``value``."""
-    around = (Fraction(nextafter(value, end)) for end in (0.0, inf))
-    return _simplest_between(*((Fraction(value) + neighbour) / 2 for neighbour in around))
 
 
 def _simplest_between(low: Fraction, high: Fraction) -> Fraction:
@@ -503,16 +511,6 @@ def _check_scales(scales: ArrayLike, means: FloatArray) -> FloatArray:
     return values
 
 
-def _check_counts(counts: ArrayLike) -> Integers:
-    array = as_array(counts, "counts")
-    if array.ndim != 1 or array.size == 0:
-        raise ValueError(f"counts must be a non-empty list of integers, got shape {array.shape}.")
-    integers = _whole_counts(array)
-    if integers.min() < 0 or integers.max() == 0:
-        raise ValueError("counts must not be negative, and at least one must be positive.")
-    return integers
-
-
 def _whole_counts(counts: Array) -> Integers:
     """Return whole numbers as int64, or as Python integers where their sum needs more."""
     try:
@@ -528,15 +526,6 @@ def _whole_counts(counts: Array) -> Integers:
             f"counts must be whole numbers ({on_one_line(error)}); pass probabilities to "
             "Discrete instead."
         ) from error
-
-
-def _sorted_runs(atoms: FloatArray) -> tuple[Integers, Integers]:
-    """Return the order of the atoms, and where in it a run of equal ones begins."""
-    order = np.lexsort(atoms[None, :] if atoms.ndim == 1 else atoms.T[::-1])
-    rows = atoms.reshape(len(atoms), -1)[order]
-    new = np.ones(len(atoms), dtype=bool)
-    new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
-    return order, np.flatnonzero(new)
 
 
 def _times(counts: Integers, factor: int) -> list[int]:
