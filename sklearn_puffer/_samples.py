@@ -143,9 +143,10 @@ def checked_sample(rows: Any, counts: Any, spread: Any) -> tuple[Sample, FloatAr
 def check_varies(sample: Sample, secret: Any) -> None:
     constant = np.flatnonzero(np.ptp(sample.rows, axis=0) == 0.0)
     if constant.size:
+        given = "" if secret is None else f" given secret {quoted(secret)}"
         column = f" in column {constant[0]}" if sample.rows.shape[1] > 1 else ""
         raise ValueError(
-            f"all values{_given_secret(secret)}{column} are equal: "
+            f"all values{given}{column} are equal: "
             f"{float(sample.rows[0, constant[0]])!r}, and a Gaussian has no scale for them; use "
             "prior='empirical' or prior=fits.GaussianFit(covariance='common'), or merge or leave "
             "out that secret."
@@ -159,7 +160,3 @@ def check_any_varies(samples: Mapping[Any, Sample]) -> None:
             f"all values of each secret in column {int(np.argmin(varies))} are equal, and a "
             "Gaussian has no scale for them; use prior='empirical'."
         )
-
-
-def _given_secret(secret: Any) -> str:
-    return "" if secret is None else f" given secret {quoted(secret)}"

@@ -63,7 +63,8 @@ class NoiseOfColumns(Mechanism):
 
     def fingerprint(self, certificate: Any, *about: Any) -> str:
         """Return the digest of the certified noise; "" if the certificate is about other noise."""
-        if not self.agrees(certificate):
+        drawn = [(r.column.name, scale_of(r), r.whole, r.grid) for r in self.columns]
+        if drawn != [(c.name, c.theta, c.whole, c.grid) for c in certificate.columns]:
             return ""
         pairs = zip(self.columns, self.least, strict=True)
         return fingerprint([as_certified(release, *least) for release, least in pairs], *about)
@@ -153,11 +154,6 @@ class NoiseOfColumns(Mechanism):
             again=f"the same rows {times} in all",
         )
 
-    def agrees(self, certificate: Any) -> bool:
-        """Return whether a certificate states the noise that is drawn."""
-        drawn = [(r.column.name, scale_of(r), r.whole, r.grid) for r in self.columns]
-        return drawn == [(c.name, c.theta, c.whole, c.grid) for c in certificate.columns]
-
     def units(self) -> list[int]:
         """Return how many certified grid steps of each column make one step of the drawn noise."""
         pairs = zip(self.columns, self.least, strict=True)
@@ -179,29 +175,23 @@ _SAMPLE = (
 
 def _prior(release: Any) -> str:
     """Return what a reader is assumed to know, as far as the parameters say it."""
-    prior = release.certificate_.prior
+    prior, adversaries = release.certificate_.prior, getattr(release, "adversaries", None)
     words = [text for kind, text in _PRIORS.items() if prior.startswith(kind)]
     knows = words[0] if words else "a distribution that was fitted to the rows"
     because = ", for instance because the rows are a sample,"
-    if _has_set(release):
+    every = adversaries if isinstance(adversaries, list) else [adversaries]
+    over = release.certificate_.known_over_set
+    proven = over is None or over.loss <= release.certificate_.notion.budget
+    asked = any(isinstance(each, ConfidenceSet) or each == "confidence" for each in every)
+    if asked and proven and prior.startswith("the counted prior"):
         knows += ", and every distribution within sampling error of it (a confidence set)"
         because = ""
-    if isinstance(getattr(release, "adversaries", None), list):
+    if isinstance(adversaries, list):
         knows += "; the further ones that the noiser was given are covered as well"
     return (
         f"The reader knows nothing of a row but {knows}. Who knows another distribution{because} "
         f"may learn more.{_SAMPLE if OF_A_SAMPLE in prior else ''}"
     )
-
-
-def _has_set(release: Any) -> bool:
-    """Return whether the guarantee holds for all distributions of the confidence set."""
-    adversaries, certificate = getattr(release, "adversaries", None), release.certificate_
-    every = adversaries if isinstance(adversaries, list) else [adversaries]
-    has_set = any(isinstance(each, ConfidenceSet) or each == "confidence" for each in every)
-    over = certificate.known_over_set
-    proven = over is None or over.loss <= certificate.notion.budget
-    return has_set and proven and certificate.prior.startswith("the counted prior")
 
 
 def with_more_noise(fitted: FittedMechanism, factor: float) -> FittedMechanism:
