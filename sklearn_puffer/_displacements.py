@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigvalsh, toeplitz
 
 from sklearn_puffer._base import FloatArray, as_array, check_count, check_positive, real_numbers
+from sklearn_puffer._formulas import norm
 from sklearn_puffer._numerics import ULP
 
 _TOLERANCE = 1e-9  # for the rounding of the caller's correlations
@@ -73,8 +74,11 @@ def contraction(step: float, smoothness: float, strong_convexity: float = 0.0) -
             "the curvature from below."
         )
     if Fraction(eta) * Fraction(beta) > 2:
+        longest = 2.0 / beta
+        if Fraction(longest) * Fraction(beta) > 2:  # it was rounded up
+            longest = nextafter(longest, 0.0)
         raise ValueError(
-            f"step must be at most 2 / smoothness, here {_longest_step(beta)!r}, got {eta!r}: the "
+            f"step must be at most 2 / smoothness, here {longest!r}, got {eta!r}: the "
             "map of a longer step is not a contraction; shorten it."
         )
     return max(_factor(eta, mu), _factor(eta, beta))
@@ -85,13 +89,6 @@ def _factor(eta: float, curvature: float) -> float:
     exact = abs(1 - Fraction(eta) * Fraction(curvature))
     near = float(exact)
     return near if Fraction(near) >= exact else min(nextafter(near, inf), 1.0)
-
-
-def _longest_step(beta: float) -> float:
-    longest = 2.0 / beta
-    while Fraction(longest) * Fraction(beta) > 2:
-        longest = nextafter(longest, 0.0)
-    return longest
 
 
 def check_size(value: Any, name: str) -> float:
@@ -160,16 +157,8 @@ def joint_shifts(
             f"shape {used.shape}."
         )
     apart = (np.abs(x - y) * (1.0 + 2.0 * ULP))[used > 0.0]
-    rows = apart if apart.ndim == 2 else _norms(apart)
+    rows = apart if apart.ndim == 2 else norm(apart) * (1.0 + (apart.shape[2] + 8.0) * ULP)
     return _step_displacements(rows.max(axis=0), 1.0, lipschitz, sensitivity, step)
-
-
-def _norms(rows: FloatArray) -> FloatArray:
-    top = rows.max(axis=-1, keepdims=True)
-    unit = np.where(top > 0.0, top, 1.0)
-    norms = unit[..., 0] * np.sqrt(np.square(rows / unit).sum(axis=-1))
-    raised: FloatArray = norms * (1.0 + (rows.shape[-1] + 8.0) * ULP)
-    return raised
 
 
 def _step_displacements(
@@ -218,15 +207,6 @@ class RecordDisplacements:
         row[index] = self.secret
         return self.batched(row)
 
-    def sorted_lags(self) -> FloatArray:
-        """Return displacements (T,) in ascending order: no record has larger sums to the end.
-
-        Each lag occurs at most twice, before and after the record.
-        """
-        lags = np.atleast_1d(self.table)
-        sides = np.sort(np.concatenate((lags[:1], np.repeat(lags[1:], 2))))[-self.n_records :]
-        return self.batched(np.concatenate((np.zeros(self.n_records - len(sides)), sides)))
-
     def worst(self, records: Sequence[int]) -> FloatArray:
         """Return displacements (T,) whose loss is at least that of each of these sorted records."""
         if len(records) == 1:
@@ -234,7 +214,11 @@ class RecordDisplacements:
         if isinstance(self.table, float):
             return self.of(records[-1])
         if self.table.ndim == 1 and len(records) * self.n_records > _PAIRS:
-            return self.sorted_lags()
+            # in ascending order no record has larger sums to the end; each lag but that of the
+            # record itself occurs at most twice, before and after it
+            lags = np.atleast_1d(self.table)
+            sides = np.sort(np.append(lags[:1], np.repeat(lags[1:], 2)))[-self.n_records :]
+            return self.batched(np.append(np.zeros(self.n_records - len(sides)), sides))
         return _dominating(self.of(i) for i in records)
 
     def batched(self, displacements: FloatArray) -> FloatArray:
@@ -497,9 +481,10 @@ def _check_correlations(correlations: float | ArrayLike, n: int) -> float | Floa
     """Return rho, the lags up to the last that is not 0, or the matrix; refuse impossible ones."""
     table = real_numbers(correlations, "correlations")
     if table.ndim > 2 or not table.size or not np.all(np.abs(table) <= 1.0 + _TOLERANCE):
+        wrong = table[~(np.abs(table) <= 1.0 + _TOLERANCE)] if table.ndim <= 2 else table[:0]
+        got = f"{wrong.flat[0]:g}" if wrong.size else f"an array of shape {table.shape}"
         raise ValueError(
-            "correlations must be numbers in [-1, 1]: one, one a lag, or a matrix; got "
-            f"{_offender(table)}."
+            f"correlations must be numbers in [-1, 1]: one, one a lag, or a matrix; got {got}."
         )
     if table.ndim == 0:
         if float(table) * (n - 1) < -1.0 - _TOLERANCE:
@@ -509,12 +494,6 @@ def _check_correlations(correlations: float | ArrayLike, n: int) -> float | Floa
             )
         return float(table)
     return _check_lags(table, n) if table.ndim == 1 else _check_matrix(table, n)
-
-
-def _offender(table: FloatArray) -> str:
-    if table.ndim > 2 or not table.size:
-        return f"an array of shape {table.shape}"
-    return f"{table[~(np.abs(table) <= 1.0 + _TOLERANCE)][0]:g}"
 
 
 def _check_lags(lags: FloatArray, n: int) -> FloatArray:

@@ -47,7 +47,6 @@ SGD estimators do it inside.
 from __future__ import annotations
 
 from math import inf, isfinite, log, log1p, nextafter, sqrt
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -265,15 +264,10 @@ def _total(family: Noise, a: FloatArray, sigmas: FloatArray, alpha: float) -> fl
     if not hidden.any():
         return 0.0
     with np.errstate(over="ignore"):  # infinity is a valid bound
-        units = _in_scales(a[hidden], sigmas[hidden])
+        # in scales, rounded up by more than the divergences of `noise` need
+        units = np.maximum(a[hidden] / sigmas[hidden] * (1.0 + 2.0 * ROUNDING), _NEAREST)
         losses = family.renyi_divergence(units[:, None], alpha) + _SMALLEST
         return float(losses.sum() * _SUM_ROUNDING)
-
-
-def _in_scales(a: Any, sigma: Any) -> Any:
-    """Return shifts in scales, rounded up by more than the divergences of `noise` need."""
-    units = np.maximum(a / sigma * (1.0 + 2.0 * ROUNDING), _NEAREST)
-    return np.where(a > 0.0, units, 0.0)
 
 
 def smallest_sigma(

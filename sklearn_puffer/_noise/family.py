@@ -10,7 +10,6 @@ along an unordered axis does not depend on how far two codes are apart.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from math import inf, nextafter
 from typing import Any, ClassVar, NoReturn, Self
@@ -18,7 +17,7 @@ from typing import Any, ClassVar, NoReturn, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sklearn_puffer._base import Array, FloatArray, check_above, check_positive
+from sklearn_puffer._base import FloatArray, check_above, check_positive
 from sklearn_puffer._formulas import LOG_ROUNDING, rows_hockey_stick
 from sklearn_puffer._noise.entropy import Entropy
 from sklearn_puffer._noise.mixing import Mixing, Unchanged
@@ -80,7 +79,14 @@ class ProductNoise(ABC):
     scale: float | tuple[float, ...] = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _check_scale(self.scale))
+        scale: Any = self.scale
+        if isinstance(scale, _SEQUENCES) and np.ndim(scale) == 1:
+            if len(scale) == 0:
+                raise ValueError("scale must hold at least one number, got an empty sequence.")
+            checked: Any = tuple(check_positive(float(theta), "scale") for theta in scale)
+        else:
+            checked = check_positive(scale, "scale")
+        object.__setattr__(self, "scale", checked)
 
     def scaled(self, factor: float) -> Self:
         """Return the same family with every scale multiplied by ``factor``.
@@ -462,14 +468,6 @@ class ProductNoise(ABC):
         )
 
 
-def _check_scale(scale: Any) -> float | tuple[float, ...]:
-    if isinstance(scale, _SEQUENCES) and np.ndim(scale) == 1:
-        if len(scale) == 0:
-            raise ValueError("scale must hold at least one number, got an empty sequence.")
-        return tuple(check_positive(float(theta), "scale") for theta in scale)
-    return check_positive(scale, "scale")
-
-
 @dataclass(frozen=True)
 class MixedNoise:
     r"""Noise of a family on some axes of a row, and on each of the others its `Mixing`.
@@ -550,7 +548,9 @@ class MixedNoise:
         flat = kappas.reshape(-1, kappas.shape[-1])
         rows = numbers.reshape(flat.shape)
         bounds = np.empty(len(rows))
-        for chosen, moved in _patterns(flat):
+        distinct, owners = np.unique(flat, axis=0, return_inverse=True)
+        for k, moved in enumerate(distinct):
+            chosen = np.flatnonzero(owners.ravel() == k)
             bounds[chosen] = self._delta(rows[chosen], moved, epsilon)
         deltas: FloatArray = bounds.reshape(kappas.shape[:-1])
         return deltas
@@ -591,13 +591,6 @@ class MixedNoise:
 def _mixing(mixing: Mixing | None) -> Mixing:
     assert mixing is not None
     return mixing
-
-
-def _patterns(kappas: FloatArray) -> Iterator[tuple[Array, FloatArray]]:
-    """Yield the indices of rows with the same kappas, and these."""
-    distinct, owners = np.unique(kappas, axis=0, return_inverse=True)
-    for k, row in enumerate(distinct):
-        yield np.flatnonzero(owners.ravel() == k), row
 
 
 Noise = ProductNoise | MixedNoise

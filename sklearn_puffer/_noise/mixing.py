@@ -78,9 +78,41 @@ class IntegerRows:
     def __post_init__(self) -> None:
         for name in ("starts", "targets", "shares"):
             object.__setattr__(self, name, _whole_numbers(getattr(self, name), name))
-        _check_starts(self.starts, self.targets, self.shares)
-        _check_targets(self.starts, self.targets)
-        _check_shares(self.starts, self.shares)
+        starts, targets, shares = self.starts, self.targets, self.shares
+        if starts.size < 2 or starts[0] != 0 or (np.diff(starts) < 1).any():
+            raise ValueError(
+                "starts must begin with 0 and ascend, so that each row has an entry; give a cell "
+                "that stays the entry of itself."
+            )
+        if not starts[-1] == targets.size == shares.size:
+            raise ValueError(
+                f"starts must end with the number of entries, got {starts[-1]} for {targets.size} "
+                f"targets and {shares.size} shares; give each entry both."
+            )
+        if not 0 <= targets.min() <= targets.max() < self.n_cells:
+            raise ValueError(
+                f"targets must lie from 0 to {self.n_cells - 1}, got {targets.min()} to "
+                f"{targets.max()}; cells are released as cells."
+            )
+        falls = np.flatnonzero(np.diff(targets) <= 0) + 1  # entries that must begin a row
+        if not np.isin(falls, starts, assume_unique=True).all():
+            raise ValueError(
+                "targets must ascend within each row; sort them, and add up equal ones."
+            )
+        if not 1 <= shares.min() <= shares.max() <= WHOLE:
+            raise ValueError(
+                f"shares must lie from 1 to 2**62, got {shares.min()} to {shares.max()}; leave out "
+                "entries of 0."
+            )
+        # in halves of 31 bits, whose sums over less than 2^31 entries cannot wrap around
+        low = np.add.reduceat(shares & _LOW_HALF, starts[:-1])
+        high = np.add.reduceat(shares >> _HALF_BITS, starts[:-1]) + (low >> _HALF_BITS)
+        wrong = np.flatnonzero((high != 1 << _HALF_BITS) | (low & _LOW_HALF != 0))
+        if wrong.size:
+            raise ValueError(
+                f"shares must sum to 2**62 in each row, and those of row {wrong[0]} do not; "
+                "correct its largest share."
+            )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return IntegerRows, (self.starts, self.targets, self.shares)
@@ -115,7 +147,11 @@ class RowSampler(NotCopied):
 
     def __init__(self, rows: IntegerRows, entropy: Entropy) -> None:
         self._rows = rows
-        self._ends = _cumulative(rows)
+        # over all rows sums wrap around at 2^64, and so does what the rows before sum to: the
+        # difference is right modulo 2^64, and at most 2^62
+        self._ends = np.cumsum(rows.shares.astype(np.uint64), dtype=np.uint64)
+        before = np.arange(rows.n_cells, dtype=np.uint64) * np.uint64(WHOLE)
+        self._ends -= np.repeat(before, np.diff(rows.starts))
         self._steps = int(np.diff(rows.starts).max() - 1).bit_length()
         self._entropy: Entropy = CheckedEntropy(entropy)
 
@@ -150,18 +186,6 @@ class RowSampler(NotCopied):
         return first
 
 
-def _cumulative(rows: IntegerRows) -> NDArray[np.uint64]:
-    """Return the cumulative sums within each row.
-
-    Over all rows they wrap around at 2^64, and so does what the rows before sum to: the difference
-    is right modulo 2^64, and at most 2^62.
-    """
-    ends = np.cumsum(rows.shares.astype(np.uint64), dtype=np.uint64)
-    before = np.arange(rows.n_cells, dtype=np.uint64) * np.uint64(WHOLE)
-    ends -= np.repeat(before, np.diff(rows.starts))
-    return ends
-
-
 def _whole_numbers(values: Any, name: str) -> IntArray:
     """Return a read-only copy as int64."""
     array: Array = np.asarray(values)
@@ -173,48 +197,6 @@ def _whole_numbers(values: Any, name: str) -> IntArray:
     whole = array.astype(np.int64)
     whole.setflags(write=False)
     return whole
-
-
-def _check_starts(starts: IntArray, targets: IntArray, shares: IntArray) -> None:
-    if starts.size < 2 or starts[0] != 0 or (np.diff(starts) < 1).any():
-        raise ValueError(
-            "starts must begin with 0 and ascend, so that each row has an entry; give a cell that "
-            "stays the entry of itself."
-        )
-    if not starts[-1] == targets.size == shares.size:
-        raise ValueError(
-            f"starts must end with the number of entries, got {starts[-1]} for {targets.size} "
-            f"targets and {shares.size} shares; give each entry both."
-        )
-
-
-def _check_targets(starts: IntArray, targets: IntArray) -> None:
-    n_cells = starts.size - 1
-    if not 0 <= targets.min() <= targets.max() < n_cells:
-        raise ValueError(
-            f"targets must lie from 0 to {n_cells - 1}, got {targets.min()} to {targets.max()}; "
-            "cells are released as cells."
-        )
-    falls = np.flatnonzero(np.diff(targets) <= 0) + 1  # entries that must begin a row
-    if not np.isin(falls, starts, assume_unique=True).all():
-        raise ValueError("targets must ascend within each row; sort them, and add up equal ones.")
-
-
-def _check_shares(starts: IntArray, shares: IntArray) -> None:
-    if not 1 <= shares.min() <= shares.max() <= WHOLE:
-        raise ValueError(
-            f"shares must lie from 1 to 2**62, got {shares.min()} to {shares.max()}; leave out "
-            "entries of 0."
-        )
-    # in halves of 31 bits, whose sums over less than 2^31 entries cannot wrap around
-    low = np.add.reduceat(shares & _LOW_HALF, starts[:-1])
-    high = np.add.reduceat(shares >> _HALF_BITS, starts[:-1]) + (low >> _HALF_BITS)
-    wrong = np.flatnonzero((high != 1 << _HALF_BITS) | (low & _LOW_HALF != 0))
-    if wrong.size:
-        raise ValueError(
-            f"shares must sum to 2**62 in each row, and those of row {wrong[0]} do not; correct "
-            "its largest share."
-        )
 
 
 _LEAST_ODDS = 1e-300  # more than all odds that underflow
@@ -277,7 +259,8 @@ class Mixing:
         """
         if len(self.shares) == 1:
             return 0.0
-        return math.log1p(_odds(theta) / self.least + _LEAST_ODDS)
+        odds = math.exp(-theta) / -math.expm1(-theta) if theta > 0.0 else math.inf
+        return math.log1p(odds / self.least + _LEAST_ODDS)
 
     def hockey_stick(self, theta: float, epsilon: float) -> float:
         r"""Return the largest hockey-stick divergence of two rows.
@@ -307,12 +290,6 @@ class Unchanged(Mixing):
         """Return the kernel of counted values, whose shares are never drawn from."""
         mixing = Mixing.of_counts(values, counts)
         return cls(mixing.values, mixing.shares)
-
-
-def _odds(theta: float) -> float:
-    """Return (1 - rho) / rho."""
-    kept = math.exp(-theta)
-    return kept / -math.expm1(-theta) if theta > 0.0 else math.inf
 
 
 def kept_numerator(theta: float) -> int:

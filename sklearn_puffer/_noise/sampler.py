@@ -142,15 +142,6 @@ class Grid(NamedTuple):
     nearest: bool
 
 
-def grid_of(scale: float, step: float, nearest: bool) -> Grid:
-    """Return the grid of a step; it must be no finer than that of the scale."""
-    finest, exponent = _grid_exponent(scale), _exponent_of(step)
-    if exponent < finest:
-        raise ValueError(f"step must be at least grid_step({scale!r}), got {step!r}.")
-    fine = min(finest, exponent - nearest)
-    return Grid(fine, exponent - fine, nearest)
-
-
 RELATIVE_ERROR = 1e-12
 """Proven bound r on the relative error of every atom's probability; see the classes of samplers."""
 
@@ -462,7 +453,12 @@ def sampler(
     """
     if not hasattr(noise, "sampler"):
         raise TypeError(f"noise must be of a noise family, such as Laplace(1.0), got {noise!r}.")
-    grid = grid_of(single_scale(noise), step, nearest)
+    scale = single_scale(noise)
+    finest, exponent = _grid_exponent(scale), _exponent_of(step)
+    if exponent < finest:
+        raise ValueError(f"step must be at least grid_step({scale!r}), got {step!r}.")
+    fine = min(finest, exponent - nearest)
+    grid = Grid(fine, exponent - fine, nearest)
     drawn: Sampler = noise.sampler(grid, entropy or SystemEntropy())
     return drawn
 

@@ -174,7 +174,8 @@ class Steep(Shape):
         int
             Their number.
         """
-        return min(math.ceil(self.decays_to(_log(4096.0 * weight)) / width), _MANY)
+        level = float(_ln(4096.0 * weight))  # rounded once: the same on every machine
+        return min(math.ceil(self.decays_to(level) / width), _MANY)
 
     def falloff(self, x: Any) -> Any:
         """Return e^-D(x).
@@ -227,7 +228,8 @@ class _SteepTail(Tail):
 
     @property
     def top(self) -> float:
-        return _exp(self.log_top)
+        with localcontext(prec=_DIGITS):  # rounded once: the same on every machine
+            return float(Decimal(self.log_top).exp())
 
     def chance(
         self, y: FloatArray, shell: IntArray, halvings: IntArray
@@ -365,17 +367,6 @@ def _power_of(square: Any, k: float) -> Any:
     if k == 2.0:
         return 1.0 / square
     return portable.exp((-0.5 * k) * portable.log(square))
-
-
-def _exp(x: float) -> float:
-    """Return e^x, rounded once, which is the same on every machine."""
-    with localcontext(prec=_DIGITS):
-        return float(Decimal(x).exp())
-
-
-def _log(x: float) -> float:
-    """Return log x, rounded once."""
-    return float(_ln(x))
 
 
 def _ln(x: float) -> Decimal:

@@ -378,15 +378,16 @@ class CategoryLayers:
         if not np.isfinite(sum(table.max() for table in tables)):
             return None
         chosen = np.flatnonzero(self._indices[self._number] == 0).tolist()
-        return (self._layer(tables, cell, heights[cell], error[cell]) for cell in chosen)
-
-    def _layer(
-        self, tables: Sequence[FloatArray], cell: int, height: float, error: float
-    ) -> LayerEnvelopes:
-        columns = zip(tables, self._indices[:, cell], self._indices, strict=True)
-        kappas = np.asarray(sum(table[released, index] for table, released, index in columns))
         atoms, index = self._axes[self._number], self._indices[self._number]
-        return LayerEnvelopes(self._tree, self._bounds, atoms, index, kappas, (height, error))
+        given = self._tree, self._bounds, atoms, index
+
+        def kappas(cell: int) -> FloatArray:
+            columns = zip(tables, self._indices[:, cell], self._indices, strict=True)
+            return np.asarray(sum(table[released, at] for table, released, at in columns))
+
+        return (
+            LayerEnvelopes(*given, kappas(cell), (heights[cell], error[cell])) for cell in chosen
+        )
 
 
 class LayerEnvelopes(NumberEnvelopes):

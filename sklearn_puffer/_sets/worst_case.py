@@ -509,7 +509,22 @@ class SetLosses:
 
     @cached_property
     def _groups(self) -> list[_PairsOnGrid]:
-        return _grouped(self.pairs, self.noise, self.notion)
+        """The pairs by grid, so that a set in several pairs is computed once."""
+        grids: dict[tuple[bytes, ...], list[int]] = {}
+        key_of = {id(x): tuple(axis.tobytes() for axis in x.axes) for x in distinct(self.pairs)}
+        for k, (p, q) in enumerate(self.pairs):
+            if key_of[id(p)] != key_of[id(q)]:
+                raise ValueError(
+                    f"pairs[{k}] must hold two sets over the same grid; declare one alphabet."
+                )
+            grids.setdefault(key_of[id(p)], []).append(k)
+        groups = []
+        for members in grids.values():
+            sets, numbers = numbered([self.pairs[k] for k in members])
+            sides = np.ascontiguousarray(numbers.T)
+            losses = _losses_on(sets, self.noise, self.notion)
+            groups.append(_PairsOnGrid(np.array(members), (sides[0], sides[1]), losses))
+        return groups
 
     @cached_property
     def _without_noise(self) -> FloatArray:
@@ -607,26 +622,6 @@ def _of_column(
     if column.span == 0.0:
         return np.zeros(len(first))
     return loss_of(log_integral(column, level, first, second, notion), notion)
-
-
-def _grouped(
-    pairs: Sequence[tuple[SimultaneousSet, SimultaneousSet]], noise: Noise, notion: Notion
-) -> list[_PairsOnGrid]:
-    """Group the pairs by grid, so that a set in several pairs is computed once."""
-    grids: dict[tuple[bytes, ...], list[int]] = {}
-    key_of = {id(x): tuple(axis.tobytes() for axis in x.axes) for x in distinct(pairs)}
-    for k, (p, q) in enumerate(pairs):
-        if key_of[id(p)] != key_of[id(q)]:
-            raise ValueError(
-                f"pairs[{k}] must hold two sets over the same grid; declare one alphabet."
-            )
-        grids.setdefault(key_of[id(p)], []).append(k)
-    groups = []
-    for members in grids.values():
-        sets, numbers = numbered([pairs[k] for k in members])
-        p, q = np.ascontiguousarray(numbers.T)
-        groups.append(_PairsOnGrid(np.array(members), (p, q), _losses_on(sets, noise, notion)))
-    return groups
 
 
 def _losses_on(

@@ -397,7 +397,8 @@ class ConditionalMeans:
         if factor == 0.0:
             moved = [groups.worst(groups.tops) > 0.0 for groups in self.conditions]
             return both_ways(np.where(np.all(moved, axis=0), np.inf, 0.0))
-        return both_ways(_smallest([g.worst(g.log_means(factor)) for g in self.conditions]))
+        worst = [groups.worst(groups.log_means(factor)) for groups in self.conditions]
+        return both_ways(np.asarray(np.min(worst, axis=0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -425,14 +426,10 @@ class MixedMeans:
             costs = level.max_divergence(coupled.shifts) * (1.0 + ROUNDING)
             by_side = entry_groups(coupled, costs, self.sides)
             worst += [groups.worst(groups.log_means(1.0)) for groups in by_side]
-        return both_ways(_smallest(worst))
+        return both_ways(np.asarray(np.min(worst, axis=0)))
 
 
 def entry_groups(coupled: Couplings, costs: FloatArray, sides: Sequence[bool]) -> list[EntryGroups]:
     """Return the entries of couplings by the atom that mass moves to (True), or comes from."""
     atoms = [coupled.targets if by_target else coupled.sources for by_target in sides]
     return [EntryGroups.of(coupled, costs, side) for side in atoms]
-
-
-def _smallest(of_conditions: Sequence[FloatArray]) -> FloatArray:
-    return np.asarray(np.min(of_conditions, axis=0))

@@ -526,7 +526,7 @@ def _supplies_and_demands(p: GaussianMixture, q: GaussianMixture) -> list[Intege
     return [np.array([n * (total // sum(side)) for n in side], dtype=object) for side in counts]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256)  # it takes longer than the rest of a coupling
 def _integers(weights: tuple[float, ...]) -> list[int]:
     return [int(count) for count in rational_counts(np.array(weights))]
 
