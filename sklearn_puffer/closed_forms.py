@@ -341,14 +341,18 @@ def langevin(
     0.606530659713
     """
     rate = _number(convexity, "convexity")
-    instants = _check_times(times)
+    instants = np.atleast_1d(real_numbers(times, "times"))
+    increasing = instants.ndim == 1 and instants.size > 0 and bool(np.all(np.diff(instants) > 0.0))
+    if not (increasing and np.isfinite(instants).all() and instants[0] >= 0.0):
+        raise ValueError(
+            f"times must increase, from 0 or later, got {instants.tolist()}; sort them."
+        )
     apart, reach = _not_negative(diameter, "diameter"), _not_negative(lipschitz, "lipschitz")
     moves = apart > 0.0 and reach > 0.0
     with np.errstate(under="ignore", over="ignore", invalid="ignore"):
-        exponents = -rate * instants
+        exponents = np.maximum(-rate * instants, _SMALLEST_EXPONENT)
         # a product that rounds by u of itself moves e^x by u |x|
-        outwards = np.maximum(exponents + np.abs(exponents) * ULP, _SMALLEST_EXPONENT)
-        factors = np.exp(np.where(np.isneginf(exponents), _SMALLEST_EXPONENT, outwards))
+        factors = np.exp(exponents + np.abs(exponents) * ULP)
         total = float(factors.sum()) * (apart * reach) * (1.0 + (len(instants) + 8) * ULP)
     if moves and not math.isfinite(total):
         raise ValueError(
@@ -578,13 +582,3 @@ def _not_negative(value: Any, name: str) -> float:
     if number < 0.0:
         raise ValueError(f"{name} must not be negative, got {value!r}.")
     return number
-
-
-def _check_times(times: ArrayLike) -> FloatArray:
-    instants = np.atleast_1d(real_numbers(times, "times"))
-    increasing = instants.ndim == 1 and instants.size > 0 and bool(np.all(np.diff(instants) > 0.0))
-    if not (increasing and np.isfinite(instants).all() and instants[0] >= 0.0):
-        raise ValueError(
-            f"times must increase, from 0 or later, got {instants.tolist()}; sort them."
-        )
-    return instants

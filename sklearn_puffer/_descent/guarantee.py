@@ -575,11 +575,18 @@ class SGDCertificate(FoldedDocument):
         return Page(self._headline(), lines, [])
 
     def _page(self) -> Page:
-        return Page(
-            self._headline(),
-            self._lines(),
-            [self._comparison(), Section("Assumptions", sentences=self.assumptions)],
+        cells = [["records", "loss", "sigma"]] + [
+            [name, f"{self.comparisons[name]:.6g}", f"{self.sigmas[name]:.6g}"]
+            for name in self.comparisons
+        ]
+        note = (
+            "loss: a proven bound on the Renyi divergence at the noise above, in nats; sigma: the "
+            "standard deviation of the noise that the budget needs; this: as declared; "
+            "uncorrelated: records are independent; group privacy: all records change at once"
         )
+        comparison = Section("Loss and noise by how records depend on each other", note, cells)
+        assumed = Section("Assumptions", sentences=self.assumptions)
+        return Page(self._headline(), self._lines(), [comparison, assumed])
 
     def _lines(self) -> list[str]:
         where = "the last step alone" if self.noise_at == "end" else "every step"
@@ -596,15 +603,3 @@ class SGDCertificate(FoldedDocument):
             f"{self.learning_rate:.6g}.",
             say.made_line(self.version, self.date, rows, self.n_columns),
         ]
-
-    def _comparison(self) -> Section:
-        cells = [["records", "loss", "sigma"]] + [
-            [name, f"{self.comparisons[name]:.6g}", f"{self.sigmas[name]:.6g}"]
-            for name in self.comparisons
-        ]
-        note = (
-            "loss: a proven bound on the Renyi divergence at the noise above, in nats; sigma: the "
-            "standard deviation of the noise that the budget needs; this: as declared; "
-            "uncorrelated: records are independent; group privacy: all records change at once"
-        )
-        return Section("Loss and noise by how records depend on each other", note, cells)

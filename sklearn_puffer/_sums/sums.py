@@ -14,7 +14,7 @@ of a class have one sign, or its pairs are values.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -90,7 +90,13 @@ class DiscreteSum:
         groups: dict[int, list[UserPair]] = {}
         for pair in self.pairs:
             groups.setdefault(pair.user if self.together else 0, []).append(pair)
-        each = [self._sufficient_scales(pairs, notion.epsilon) for pairs in groups.values()]
+        each = []
+        for pairs in groups.values():
+            # of n users who leave together, each gets an equal part of epsilon
+            n = self.users[pairs[0].user].count if self.together else 1
+            worst = worst_case_scale(self.users, pairs, notion.epsilon / n).scale
+            published = conditions(pairs, self.reports.secrets, notion.epsilon / n)
+            each.append({"worst_case": worst} | {x.name: x.scale for x in published})
         shared = [name for name in each[0] if all(name in of for of in each)]
         scales = {name: max(of[name] for of in each) for name in shared}
         if self.together:
@@ -137,17 +143,6 @@ class DiscreteSum:
     def _is_computable(self) -> bool:
         """Whether the exact loss of every pair can be computed; that of two values always can."""
         return self._pair_losses.spans_in_steps[0] <= MAX_STEPS
-
-    def _sufficient_scales(self, pairs: Sequence[UserPair], epsilon: float) -> dict[str, float]:
-        """Return the scales of the worst case and of the published conditions for these pairs.
-
-        Of n users who leave together, each gets an equal part of epsilon.
-        """
-        if self.together:
-            epsilon /= self.users[pairs[0].user].count
-        scales = {"worst_case": worst_case_scale(self.users, pairs, epsilon).scale}
-        published = conditions(pairs, self.reports.secrets, epsilon)
-        return scales | {condition.name: condition.scale for condition in published}
 
 
 SumOfUsers = DiscreteSum | GaussianSum
