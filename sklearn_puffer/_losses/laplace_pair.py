@@ -12,7 +12,6 @@ A (1 - e^{-t*})^2.
 
 from __future__ import annotations
 
-from functools import cached_property
 from math import exp, expm1, inf, log
 
 import numpy as np
@@ -33,7 +32,7 @@ from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
 
 # Rounding. The log L of a sum is right to E |L| + a (`_losses.convolution`); below -800 it is no
 # float's, and does not count. Then every quantity of the closed form is exact for densities within
-# e^(+-m) of the true ones, m as computed in `_margin`: t* is off by at most 4u (T + |log(A/|B|)| +
+# e^(+-m) of the true ones, m as computed in `deltas`: t* is off by at most 4u (T + |log(A/|B|)| +
 # 1), where only T < 1500 matters (for larger T the root lies hundreds of scales away from one of
 # the ends, and e^-t* is 0). Larger h_p and smaller h_q make the integral of the positive part
 # larger, so evaluating it at epsilon - 2m and epsilon + 2m and stretching by e^(+-m) bounds it.
@@ -78,14 +77,8 @@ class LaplacePair:
 
     def densities(self, points: FloatArray, middles: FloatArray) -> Densities:
         """Return log densities at points, continued from the gaps that ``middles`` lie in."""
-        atoms, n = self._atoms, len(self._atoms)
-        gap = np.searchsorted(atoms, middles) - 1
+        left, right = self._arriving(points, points, np.searchsorted(self._atoms, middles) - 1)
         with np.errstate(invalid="ignore", under="ignore"):
-            after = (points - atoms[np.maximum(gap, 0)]) / self.unit
-            right_atom = np.minimum(gap + 1, n - 1)
-            until = (atoms[right_atom] - points) / self.unit
-            left = np.where(gap >= 0, self._rightward[:, gap] - after, -inf)
-            right = np.where(gap + 1 < n, self._leftward[:, right_atom] - until, -inf)
             value = np.logaddexp(left, right)
             slope = (np.exp(right - value) - np.exp(left - value)) / self.unit
         relative = self._relative + 16.0 * UNIT
@@ -111,21 +104,17 @@ class LaplacePair:
 
     def deltas(self, epsilon: float) -> Ends:
         """Return bounds on the hockey-stick divergences of both directions."""
-        margin = self._margin + 8.0 * UNIT * (1.0 + epsilon)
+        logs = np.concatenate((self._rightward, self._leftward))
+        # sums of no mass at all are exactly 0
+        largest = float(-np.maximum(logs[np.isfinite(logs)], -800.0).min())
+        longest = float(np.minimum(self._gaps, _LONGEST_ROOT).max(initial=0.0))
+        margin = self._rounding + (self._relative + 16.0 * UNIT) * largest
+        margin += UNIT * (8.0 * (longest + 1.0 + epsilon) + 64.0)
         low, high = (
             np.array([self._delta(p, epsilon + 2.0 * side * margin) for p in (0, 1)])
             for side in (1.0, -1.0)
         )
         return low * (1.0 - margin), np.minimum(high * (1.0 + margin) + _SMALLEST, 1.0)
-
-    @cached_property
-    def _margin(self) -> float:
-        logs = np.concatenate((self._rightward, self._leftward))
-        # sums of no mass at all are exactly 0
-        largest = float(-np.maximum(logs[np.isfinite(logs)], -800.0).min())
-        longest = float(np.minimum(self._gaps, _LONGEST_ROOT).max(initial=0.0))
-        relative = self._relative + 16.0 * UNIT
-        return self._rounding + relative * largest + UNIT * (8.0 * longest + 64.0)
 
     def _delta(self, p: int, epsilon: float) -> float:
         """Return the integral of the positive part of h_p - e^epsilon h_q."""
@@ -149,8 +138,8 @@ class LaplacePair:
         error = self._log_error(at_low, at_high)
         # the ratio is a Moebius function of e^(2y): its extremes are at the ends
         bottom, top = np.minimum(f_low, f_high), np.maximum(f_low, f_high)
-        masses = self._between(low, high, gap)
-        return View(bottom - error, top + error, bottom + error, top - error, error, *masses)
+        ends = bottom - error, top + error, bottom + error, top - error
+        return View(*ends, error, *self.masses(low, high))
 
     def _log_error(self, *values: FloatArray) -> FloatArray:
         size = np.abs(np.stack(values)).sum(axis=(0, 1))
@@ -172,24 +161,23 @@ class LaplacePair:
         Nothing comes from the left before the first atom, or from the right behind the last one.
         """
         first, last = np.maximum(gap, 0), np.minimum(gap + 1, len(self._atoms) - 1)
-        after = np.maximum(low - self._atoms[first], 0.0) / self.unit
-        until = np.maximum(self._atoms[last] - high, 0.0) / self.unit
-        left = np.where(gap >= 0, self._rightward[:, first] - after, -inf)
-        right = np.where(gap < last, self._leftward[:, last] - until, -inf)
+        with np.errstate(invalid="ignore"):
+            after = (low - self._atoms[first]) / self.unit
+            until = (self._atoms[last] - high) / self.unit
+            left = np.where(gap >= 0, self._rightward[:, first] - after, -inf)
+            right = np.where(gap < last, self._leftward[:, last] - until, -inf)
         return left, right
 
-    def _between(self, low: FloatArray, high: FloatArray, gap: NDArray[np.int64]) -> MassBounds:
-        share = -0.5 * np.expm1((low - high) / self.unit)
-        left, right = self._arriving(low, high, gap)
+    def masses(self, low: FloatArray, high: FloatArray) -> MassBounds:
+        """Return bounds on the masses of panels that lie between neighbouring atoms, or beyond."""
+        left, right = self._arriving(low, high, np.searchsorted(self._atoms, low, "right") - 1)
         with np.errstate(under="ignore"):
-            return self._rounded((np.exp(left) + np.exp(right)) * share)
-
-    def _rounded(self, masses: FloatArray) -> MassBounds:
+            masses = (np.exp(left) + np.exp(right)) * (-0.5 * np.expm1((low - high) / self.unit))
         # exponents below -745 underflow to 0, so those that count are right to 4u 745
         margin = self._rounding + 745.0 * self._relative + 2.0**-40
-        low = masses * (1.0 - margin)
-        high = np.minimum(masses * (1.0 + margin) + _SMALLEST, 1.0)
-        return low[0], high[0], low[1], high[1]
+        least, most = masses * (1.0 - margin), masses * (1.0 + margin) + _SMALLEST
+        most = np.minimum(most, 1.0)
+        return least[0], most[0], least[1], most[1]
 
     def tail(self, edge: float, side: int) -> View:
         logs = self._edge_logs(side)
@@ -197,27 +185,6 @@ class LaplacePair:
         f = logs[:1] - logs[1:]
         masses = self.masses(*tail_panel(edge, side))
         return View(f - error, f + error, f + error, f - error, error, *masses)
-
-    def masses(self, low: FloatArray, high: FloatArray) -> MassBounds:
-        """Return bounds on the masses of panels that lie between neighbouring atoms, or beyond."""
-        atoms = self._atoms
-        before, after = high <= atoms[0], low >= atoms[-1]
-        inner = ~(before | after)
-        masses = np.zeros((4, len(low)))
-        if inner.any():
-            gap = np.clip(np.searchsorted(atoms, low[inner], side="right") - 1, 0, len(atoms) - 2)
-            masses[:, inner] = self._between(low[inner], high[inner], gap)
-        with np.errstate(under="ignore", invalid="ignore"):
-            for chosen, near, logs in (
-                (before, atoms[0] - high, self._leftward[:, :1]),
-                (after, low - atoms[-1], self._rightward[:, -1:]),
-            ):
-                if chosen.any():
-                    width = (high - low)[chosen] / self.unit
-                    share = -0.5 * np.expm1(-width)
-                    outside = np.exp(logs - near[chosen] / self.unit) * share
-                    masses[:, chosen] = self._rounded(outside)
-        return masses[0], masses[1], masses[2], masses[3]
 
     def tail_power(self, edge: float, side: int, alpha: float) -> tuple[float, float]:
         seen, order, atoms = self.tail(edge, side), alpha - 1.0, self._atoms

@@ -14,8 +14,9 @@ is -f.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import NamedTuple, Protocol, assert_never
 
@@ -324,38 +325,44 @@ def _nearest(anchors: FloatArray, points: FloatArray) -> FloatArray:
     return np.where(points - left <= right - points, left, right)
 
 
-def _most_promising(worth: FloatArray, least: float, count: int) -> BoolArray:
-    """Choose panels worth more than ``least``, at most ``count`` of them, the best ones."""
-    chosen = worth > least
-    if int(chosen.sum()) > count:
-        indices = np.flatnonzero(chosen)
-        best = indices[np.argsort(-worth[indices], kind="stable")[:count]]
-        chosen = np.zeros(len(worth), dtype=bool)
-        chosen[best] = True
-    return chosen
-
-
 def _suprema(pair: LinePair, budget: float | None = None) -> Ends:
     """Return bounds on sup f and on sup -f."""
+    return _narrowed(pair, _above, _both_suprema, budget, (_PURE_TOLERANCE, 0.0))
+
+
+def _deltas(pair: LinePair, epsilon: float, budget: float | None = None) -> Ends:
+    """Return bounds on the hockey-stick divergences of both directions."""
+    worth, ends = partial(_unsettled, epsilon), partial(_both_deltas, epsilon)
+    return _narrowed(pair, worth, ends, budget, (_DELTA_TOLERANCE, _SMALLEST_DELTA))
+
+
+def _narrowed(
+    pair: LinePair,
+    worth_of: Callable[[View, float, float], FloatArray],
+    ends_of: Callable[[_Cover], Ends],
+    budget: float | None,
+    finest: tuple[float, float],
+) -> Ends:
+    """Cut the panels that are worth most until none is, and return the ends of both directions.
+
+    With a budget roughly at first, which may tell on which side of it they are.
+    """
     cover = _Cover.begin(pair)
-    if budget is not None:
-        cover = _peaked(cover, ROUGHLY, ROUGHLY * budget)
-        ends = _both_suprema(cover)
-        if is_decided(ends, budget):
-            return ends
-    return _both_suprema(_peaked(cover, _PURE_TOLERANCE, 0.0))
-
-
-def _peaked(cover: _Cover, tolerance: float, least: float) -> _Cover:
-    """Cut until no panel may exceed the suprema by more than their ``tolerance``, and ``least``."""
-    for _ in range(_ROUNDS):
-        views = cover.view, cover.view.swapped()
-        excess = np.maximum(*(_above(view, tolerance, least) for view in views))
-        chosen = _most_promising(excess, 0.0, cover.room // 4)
-        if not chosen.any():
+    for tolerance, least in [finest] if budget is None else [(ROUGHLY, ROUGHLY * budget), finest]:
+        for _ in range(_ROUNDS):
+            views = cover.view, cover.view.swapped()
+            worth = np.maximum(*(worth_of(view, tolerance, least) for view in views))
+            wanted = np.flatnonzero(worth > 0.0)
+            wanted = wanted[np.argsort(-worth[wanted], kind="stable")[: cover.room // 4]]
+            if not wanted.size:
+                break
+            chosen = np.zeros(len(worth), dtype=bool)
+            chosen[wanted] = True
+            cover = cover.split(chosen, np.full(len(worth), 8 if wanted.size < 64 else 4))
+        ends = ends_of(cover)
+        if budget is not None and is_decided(ends, budget):
             break
-        cover = cover.split(chosen, np.full(len(chosen), 4))
-    return cover
+    return ends
 
 
 def _both_suprema(cover: _Cover) -> Ends:
@@ -366,7 +373,10 @@ def _both_suprema(cover: _Cover) -> Ends:
 
 
 def _above(view: View, tolerance: float, least: float) -> FloatArray:
-    """Return by how much each panel may exceed the largest value seen, where cutting may help."""
+    """Return by how much each panel may exceed the largest value seen, where cutting may help.
+
+    That is where it may by more than ``tolerance`` of it, and than ``least``.
+    """
     best = max(float(view.seen_high.max()), 0.0)
     if best == inf:
         return np.full(len(view.log_low), -inf)
@@ -374,30 +384,8 @@ def _above(view: View, tolerance: float, least: float) -> FloatArray:
     return np.where(view.log_high > settled, view.log_high - best, -inf)
 
 
-def _deltas(pair: LinePair, epsilon: float, budget: float | None = None) -> Ends:
-    """Return bounds on the hockey-stick divergences of both directions."""
-    cover = _Cover.begin(pair)
-    if budget is not None:
-        cover = _settled(cover, epsilon, ROUGHLY, ROUGHLY * budget)
-        ends = _both_deltas(cover, epsilon)
-        if is_decided(ends, budget):
-            return ends
-    return _both_deltas(_settled(cover, epsilon, _DELTA_TOLERANCE, _SMALLEST_DELTA), epsilon)
-
-
-def _settled(cover: _Cover, epsilon: float, tolerance: float, least: float) -> _Cover:
-    """Cut until what is unsettled is less than ``tolerance`` of the deltas, or than ``least``."""
-    for _ in range(_ROUNDS):
-        views = cover.view, cover.view.swapped()
-        worth = np.maximum(*(_unsettled(view, epsilon, tolerance, least) for view in views))
-        chosen = _most_promising(worth, 0.0, cover.room // 4)
-        if not chosen.any():
-            break
-        cover = cover.split(chosen, np.full(len(chosen), 8 if chosen.sum() < 64 else 4))
-    return cover.sorted()
-
-
-def _both_deltas(cover: _Cover, epsilon: float) -> Ends:
+def _both_deltas(epsilon: float, cover: _Cover) -> Ends:
+    cover = cover.sorted()
     forward = _delta(cover, cover.view, epsilon, swapped=False)
     backward = _delta(cover, cover.view.swapped(), epsilon, swapped=True)
     lower, upper = np.array([forward, backward]).T
@@ -408,8 +396,11 @@ def _straddles(view: View, epsilon: float) -> BoolArray:
     return (view.log_low < epsilon) & (view.log_high > epsilon)
 
 
-def _unsettled(view: View, epsilon: float, tolerance: float, least: float) -> FloatArray:
-    """Return the most that each panel of unsettled sign adds; 0 where cutting it does not pay."""
+def _unsettled(epsilon: float, view: View, tolerance: float, least: float) -> FloatArray:
+    """Return the most that each panel of unsettled sign adds; 0 where cutting it does not pay.
+
+    All together may add ``tolerance`` of the delta, or ``least``.
+    """
     at_most = np.where(_straddles(view, epsilon), view.p_most * kept(epsilon, view.log_high), 0.0)
     at_least = float((view.p_least * kept(epsilon, view.log_low)).sum())
     allowed = max(tolerance * at_least, least)
@@ -459,63 +450,40 @@ def _renyi(pair: LinePair, notion: Notion, budget: float | None, known: Ends | N
     for tolerance, margin in _RENYI_STEPS[:2] if partly else _RENYI_STEPS:
         cover = _refined_for_sums(cover, notion, tolerance, ways)
         for way in ways:
-            low, upper[way] = _terms(cover, notion, way).interval()
+            low, upper[way] = _ends_and_gaps(cover, notion, way)[0]
             lower[way] = 0.0 if partly else max(lower[way], low)
         if budget is not None and not partly and is_decided((lower, upper), budget, margin):
             break
     return lower, upper
 
 
-class _Terms(NamedTuple):
-    """A loss that is a sum over panels: bounds on each summand, up to a common factor."""
-
-    panels: Panels
-    notion: Notion
-    renyi: Ends | None
-
-    def interval(self) -> tuple[float, float]:
-        """Return the ends of the loss."""
-        divergence = self.notion.divergence
-        if self.renyi is None or not isinstance(divergence, PowerMean):
-            return interval_of(self.panels, divergence)
-        if divergence.left_out > 0.0:
-            return given_an_event(self.panels, divergence, *self.renyi)[:2]
-        return renyi_of_terms(*self.renyi, divergence.alpha)
-
-    def gaps(self) -> FloatArray:
-        """Return how much each panel adds to the width of the interval."""
-        divergence = self.notion.divergence
-        if self.renyi is None or not isinstance(divergence, PowerMean):
-            return gaps(self.panels, self.notion)
-        low, high = self.renyi
-        if divergence.left_out > 0.0:
-            gone = given_an_event(self.panels, divergence, low, high)[2]
-            # the next panel would go next: a part of it may
-            next_one = np.where(gone, -inf, self.panels.log_high).argmax()
-            low = np.where(np.arange(len(low)) == next_one, -inf, low)
-            low, high = np.where(gone, -inf, low), np.where(gone, -inf, high)
-        top = max(float(high.max()), -1e300)
-        if top == inf:
-            return np.where(high == inf, 1.0, 0.0)
-        with np.errstate(under="ignore"):
-            width: FloatArray = np.exp(high - top) - np.exp(low - top)
-        return width
-
-
-def _terms(cover: _Cover, notion: Notion, direction: int) -> _Terms:
+def _ends_and_gaps(
+    cover: _Cover, notion: Notion, direction: int
+) -> tuple[tuple[float, float], FloatArray]:
+    """Return the ends of a loss that is a sum over panels, and what each adds to their distance."""
     panels = cover.panels() if direction == 0 else cover.panels().swapped()
     divergence = notion.divergence
     if not isinstance(divergence, PowerMean):
-        return _Terms(panels, notion, None)
-    alpha = divergence.alpha
-    low, high = renyi_terms(panels, alpha)
+        return interval_of(panels, divergence), gaps(panels, notion)
+    low, high = renyi_terms(panels, divergence.alpha)
     if divergence.left_out > 0.0:
-        return _Terms(panels, notion, (low, high))
-    for k in np.flatnonzero(cover.tails).tolist():
-        side, edge = cover.tail_of(k)
-        high[k] = min(high[k], cover.pair.tail_power(edge, side, alpha)[direction])
-        low[k] = min(low[k], high[k])  # as in `renyi_terms`
-    return _Terms(panels, notion, (low, high))
+        *ends, gone = given_an_event(panels, divergence, low, high)
+        # the next panel would go next: a part of it may
+        next_one = np.where(gone, -inf, panels.log_high).argmax()
+        low = np.where(np.arange(len(low)) == next_one, -inf, low)
+        low, high = np.where(gone, -inf, low), np.where(gone, -inf, high)
+    else:
+        for k in np.flatnonzero(cover.tails).tolist():
+            side, edge = cover.tail_of(k)
+            power = cover.pair.tail_power(edge, side, divergence.alpha)[direction]
+            high[k] = min(high[k], power)
+            low[k] = min(low[k], high[k])  # as in `renyi_terms`
+        ends = list(renyi_of_terms(low, high, divergence.alpha))
+    top = max(float(high.max()), -1e300)
+    if top == inf:
+        return (ends[0], ends[1]), np.where(high == inf, 1.0, 0.0)
+    with np.errstate(under="ignore"):
+        return (ends[0], ends[1]), np.exp(high - top) - np.exp(low - top)
 
 
 def _refined_for_sums(
@@ -525,7 +493,8 @@ def _refined_for_sums(
     for _ in range(_ROUNDS):
         needed = np.zeros(len(cover.low))
         for direction in directions:
-            needed = np.maximum(needed, _parts_needed(_terms(cover, notion, direction), tolerance))
+            ends, widths = _ends_and_gaps(cover, notion, direction)
+            needed = np.maximum(needed, _parts_needed(*ends, widths, notion, tolerance))
         chosen = needed > 1.0
         if not chosen.any() or cover.room < 2:
             return cover
@@ -536,13 +505,13 @@ def _refined_for_sums(
     return cover
 
 
-def _parts_needed(terms: _Terms, tolerance: float) -> FloatArray:
+def _parts_needed(
+    lower: float, upper: float, width: FloatArray, notion: Notion, tolerance: float
+) -> FloatArray:
     """Return into how many parts each panel should be cut: its gap shrinks as their square."""
-    width = terms.gaps()
-    lower, upper = terms.interval()
     if not upper - lower > tolerance * upper:
         return np.zeros(len(width))
-    if terms.notion.is_pure:
+    if notion.is_pure:
         return np.where(width > tolerance * max(lower, 1e-3), 4.0, 0.0)
     if upper == inf or lower == 0.0:
         return np.where(width > 1e-3 * width.max(), 4.0, 0.0)
