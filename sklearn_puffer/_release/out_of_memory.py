@@ -313,10 +313,6 @@ def check_ids(X: Any, row_id: str) -> None:
     check_unlike(distinct, rows, row_id)
 
 
-class _KeyFaultError(Exception):
-    """A key that cannot be used: the kind of error, and its sentence, which no key is in."""
-
-
 class _NoBits:
     """Fails where fresh noise would be drawn: in a task all noise is keyed."""
 
@@ -343,8 +339,14 @@ class KeyedPart:
 
         No error has a value or the key in it.
         """
+        fault: Exception
         try:
-            return self.made(part, self._bits())
+            try:
+                bits = self._bits()
+            except (TypeError, ValueError, OSError, ImportError) as error:
+                fault = type(error)(str(error))  # of the key, which is not in it
+            else:
+                return self.made(part, bits)
         except Exception as error:
             fault = self._without_values(part, error)
         raise fault  # here, where nothing refers to the first error and its values any more
@@ -363,17 +365,10 @@ class KeyedPart:
         return rows
 
     def _bits(self) -> KeyedBits:
-        try:
-            return KeyedBits(self._key.read(), self._context)
-        except (TypeError, ValueError, OSError, ImportError) as error:
-            raise _KeyFaultError(type(error), str(error)) from None
+        return KeyedBits(self._key.read(), self._context)
 
     def _without_values(self, part: Any, error: Exception) -> Exception:
         """Return the error without a value in it: many people read the errors of tasks."""
-        if isinstance(error, _KeyFaultError):
-            kind, said = error.args
-            error_of_key: Exception = kind(said)
-            return error_of_key
         if str(error).startswith("row_id ") or str(error) == CHANGED:  # counts and types
             return ValueError(str(error))
         names = [n for n in frame_table(part).names if f"column {quoted(n)} " in str(error)]
