@@ -337,7 +337,13 @@ def shift_reduction(
     >>> round(shift_reduction(p, q, q, Laplace(2.0), Pufferfish(1.0)), 9)
     0.5
     """
-    alpha = _order_of(notion)
+    divergence = notion.divergence
+    if isinstance(divergence, PowerMean) and not notion.leaves_events_out:
+        alpha = divergence.alpha
+    elif isinstance(divergence, Supremum):
+        alpha = math.inf
+    else:
+        raise ValueError(f"notion must be pure or Renyi Pufferfish privacy, got {notion!r}.")
     shift = w_infinity(p, near_p)
     return (renyi_divergence(near_p, q, alpha) + _of_shift(noise, shift, alpha)) * _OUTWARDS
 
@@ -439,15 +445,6 @@ def _of_shift(noise: Noise, shift: float, order: float) -> float:
     if math.isinf(order):
         return float(noise.max_divergence([shift]))
     return float(noise.renyi_divergence([shift], order))
-
-
-def _order_of(notion: Notion) -> float:
-    divergence = notion.divergence
-    if isinstance(divergence, PowerMean) and not notion.leaves_events_out:
-        return divergence.alpha
-    if isinstance(divergence, Supremum):
-        return math.inf
-    raise ValueError(f"notion must be pure or Renyi Pufferfish privacy, got {notion!r}.")
 
 
 def _sorted_masses(prior: Discrete, total: int) -> tuple[list[float], list[int]]:

@@ -190,7 +190,8 @@ class Tree:
                 for side, leaf, half in ((left, begin, halves[0]), (right, cut, halves[1])):
                     if _size(half) == 1:
                         side[node] = n_inner + leaf
-                        cell_at[leaf] = _cell(half, shape)
+                        corner = [begin for begin, _ in half]
+                        cell_at[leaf] = int(np.ravel_multi_index(corner, shape))
                     else:
                         side[node] = after + len(following)
                         following.append((leaf, half))
@@ -406,14 +407,11 @@ def _extend(
 
 
 def _leaves(tree: Tree, lower: Integers, upper: Integers) -> dict[int, tuple[Integers, Integers]]:
+    """Return the corners (s, r) of each single cell, as `_merged` does."""
+    s, r = (np.zeros((len(lower), 1, 2 * tree.n_cells - 1, 2), dtype=np.int64) for _ in "sr")
+    s[:, 0, :, 1], r[:, 0, :, 0] = upper, lower
     nodes = range(tree.n_inner, tree.n_inner + tree.n_cells)
-    return {node: _leaf(lower[:, node], upper[:, node]) for node in nodes}
-
-
-def _leaf(lower: Integers, upper: Integers) -> tuple[Integers, Integers]:
-    """Return the corners (s, r) of a single cell, as `_joined` does."""
-    nothing = np.zeros_like(lower)
-    return np.stack([nothing, upper], axis=1)[:, None], np.stack([lower, nothing], axis=1)[:, None]
+    return {node: (s[:, :, node], r[:, :, node]) for node in nodes}
 
 
 def _merged(
@@ -501,7 +499,3 @@ def _halves(block: Block) -> tuple[Block, Block]:
 
 def _size(block: Block) -> int:
     return math.prod(end - begin for begin, end in block)
-
-
-def _cell(block: Block, shape: tuple[int, ...]) -> int:
-    return int(np.ravel_multi_index([begin for begin, _ in block], shape))

@@ -18,7 +18,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri_exp
 
 from sklearn_puffer._base import FloatArray
@@ -53,10 +52,6 @@ _TINY = 1e-300
 _SHARES = 113  # of delta that are tried for the moves left out
 
 
-def _starts(couplings: Sequence[ComponentCoupling]) -> NDArray[np.intp]:
-    return np.cumsum([0, *(len(coupling.masses) for coupling in couplings[:-1])])
-
-
 def _joined(couplings: Sequence[ComponentCoupling], name: str) -> Any:
     return np.concatenate([getattr(coupling, name) for coupling in couplings])
 
@@ -77,37 +72,29 @@ class _OfCouplings:
         return max(largest, _TINY) / min(self.notion.epsilon or 1.0, 1.0) if largest > 0.0 else 1.0
 
 
-class RelaxedMoves:
+@dataclass(frozen=True, eq=False)
+class RelaxedMoves(_OfCouplings):
     """The largest log mean of e^(|G|/theta) over the coupled components."""
 
-    def __init__(
-        self,
-        couplings: Sequence[ComponentCoupling],
-        pairs: Sequence[PriorPair],
-        theta: float,
-        budget: float,
-    ) -> None:
-        self.theta, self.starts = theta, _starts(couplings)
-        self.shifts = np.abs(_joined(couplings, "shifts")[:, 0]) * (1.0 + 2.0 * ULP)
-        spreads = [
-            width_changes(pair.p, pair.q)[coupling.sources, coupling.targets]
-            for pair, coupling in zip(pairs, couplings, strict=True)
-        ]
-        self.deviations = np.concatenate(spreads) * (1.0 + 8.0 * ULP)
-        self.guess = float((self.shifts + self.deviations).max()) / theta / budget or 1.0
+    pairs: Sequence[PriorPair]
 
     def losses(self, factor: float) -> FloatArray:
-        level = min(factor * self.theta, 1e300)
+        each = zip(self.pairs, self.couplings, strict=True)
+        return both_ways(np.array([self._largest(*of_pair, factor) for of_pair in each]))
+
+    def _largest(self, pair: PriorPair, coupling: ComponentCoupling, factor: float) -> float:
+        widths = width_changes(pair.p, pair.q)[coupling.sources, coupling.targets]
+        m, s = np.abs(coupling.shifts[:, 0]) * (1.0 + 2.0 * ULP), widths * (1.0 + 8.0 * ULP)
+        level = min(factor * float(self.noise.axis_scales(1)[0]), 1e300)
         if level < _TINY:
-            moved = (self.shifts > 0.0) | (self.deviations > 0.0)
-            return both_ways(np.maximum.reduceat(np.where(moved, np.inf, 0.0), self.starts))
+            return np.inf if m.any() or s.any() else 0.0
+        spread = s > 0.0
         with np.errstate(over="ignore"):
-            m, s = self.shifts / level, self.deviations / level
+            m, s = m / level, s / level
         losses = m * (1.0 + 8.0 * ULP)
-        spread = self.deviations > 0.0
         s = np.maximum(s, np.maximum(1e-30 * m, 1e-200))  # a wider spread is safe
         losses[spread] = log_exponential_means(1.0, m[spread], s[spread]) + 16.0 * ULP
-        return both_ways(np.maximum.reduceat(losses, self.starts))
+        return float(losses.max())
 
 
 def width_changes(p: GaussianMixture, q: GaussianMixture) -> FloatArray:
@@ -124,19 +111,15 @@ class Average(_OfCouplings):
         return GaussianShift(self.noise, self.notion)
 
     def losses(self, factor: float) -> FloatArray:
-        shifts = _joined(self.couplings, "shifts")[:, 0] * (1.0 + 2.0 * ULP)
-        widths = _joined(self.couplings, "stretches") * (1.0 + 2.0 * ULP)
-        means = self._shift.means(factor, shifts, widths)
-        divergence = self.notion.divergence
+        return both_ways(np.array([self._mean(each, factor) for each in self.couplings]))
+
+    def _mean(self, coupling: ComponentCoupling, factor: float) -> float:
+        up, divergence = 1.0 + 2.0 * ULP, self.notion.divergence
+        means = self._shift.means(factor, coupling.shifts[:, 0] * up, coupling.stretches * up)
         if isinstance(divergence, PowerMean):  # of which these are logarithms
             means = means / divergence.order * (1.0 + 4.0 * ULP)
-        weights = np.maximum(_joined(self.couplings, "weights"), _TINY)
-        starts, first = _starts(self.couplings), np.zeros(1, dtype=np.intp)
-        stops = np.append(starts[1:], len(weights))
-        pairs = [slice(*ends) for ends in zip(starts, stops, strict=True)]
-        return both_ways(
-            np.array([self.notion.average(means[k], weights[k], first)[0] for k in pairs])
-        )
+        weights = np.maximum(coupling.weights, _TINY)
+        return float(self.notion.average(means, weights, np.zeros(1, dtype=np.intp))[0])
 
 
 class TailChance(_OfCouplings):
@@ -265,12 +248,11 @@ def relaxed(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     """
     if pairs[0].p.n_axes > 1:
         return _of_translations("relaxed", pairs, noise, notion)
-    theta = float(noise.axis_scales(1)[0])
     shortest = [shortest_coupling(p, q) for p, q in pairs]
     costs = [np.abs(p.means[:, None] - q.means) + width_changes(p, q) for p, q in pairs]
     others = [bottleneck_coupling(p, q, cost) for (p, q), cost in zip(pairs, costs, strict=True)]
     families = shortest, [coupling for coupling in others if coupling is not None]
-    return Tightest([RelaxedMoves(each, pairs, theta, notion.budget) for each in families])
+    return Tightest([RelaxedMoves(each, noise, notion, pairs) for each in families])
 
 
 def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:

@@ -33,6 +33,7 @@ scale; and the mean of a piecewise linear function of a Gaussian is a sum over i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
@@ -73,7 +74,6 @@ class GaussianShift:
 
     def __init__(self, noise: Noise, notion: Notion) -> None:
         self.noise, self.notion = noise, notion
-        self.majorant: Majorant | None = None
 
     def means(self, factor: float, m: FloatArray, s: FloatArray) -> FloatArray:
         """Return bounds for arrays of shifts (n,) under ``noise.scaled(factor)``; 0 is no noise."""
@@ -111,18 +111,15 @@ class GaussianShift:
     def _log_means(self, m: FloatArray, s: FloatArray) -> FloatArray:
         logs = np.full(m.shape, np.inf)
         usual = (m < _HUGE) & (s < _HUGE)
-        logs[usual] = self._majorant().log_means(m[usual], s[usual])
+        logs[usual] = self._majorant.log_means(m[usual], s[usual])
         return logs
 
+    @cached_property
     def _majorant(self) -> Majorant:
-        if self.majorant is None:
-            unit, notion = self.noise.with_scale(1.0), self.notion
-            if isinstance(notion.divergence, PowerMean):
-                self.majorant = power_majorant(unit, notion, notion.divergence.order)
-            else:
-                delta = max(notion.delta, 1e-290)
-                self.majorant = hockey_majorant(unit, notion.epsilon, delta)
-        return self.majorant
+        unit, notion = self.noise.with_scale(1.0), self.notion
+        if isinstance(notion.divergence, PowerMean):
+            return power_majorant(unit, notion, notion.divergence.order)
+        return hockey_majorant(unit, notion.epsilon, max(notion.delta, 1e-290))
 
 
 # ------------------------------------------------------------------------------------ closed forms
@@ -335,13 +332,7 @@ def power_majorant(unit: Noise, notion: Notion, order: float, power: float = 1.0
     logs = np.maximum.accumulate(logs + 8.0 * ULP * (1.0 + np.abs(losses)))
     steepest = float(unit.steepest(0.0, np.inf))
     rate = power * order * steepest * (1.0 + 4.0 * ROUNDING)
-    return _above_chords(unit, order, power, knots, logs, rate)
-
-
-def _above_chords(
-    unit: Noise, order: float, power: float, knots: FloatArray, logs: FloatArray, rate: float
-) -> Majorant:
-    """Raise the values at knots so that the function lies below the chords."""
+    # now raise the values at knots so that the function lies below the chords
     slope, bend = float(unit.score(_FAR)), float(unit.curvature(_FAR, _FAR)[1])
     if order * slope**2 >= bend * (1.0 + 1e-6) or bend <= 0.0:
         return Majorant(knots, logs, rate)
