@@ -83,6 +83,7 @@ def test_optimal_shifts_meet_a_lower_bound_by_duality(case):
     # sums, no feasible a has a total below sum m_k S_k - sum sigma_t^2 (P_t M_t)^2 / 4.
     s, sigmas, factors = case
     p = weights(factors)
+    assume(((p == 0.0) | (p > 1e-100)).all())  # between them a level is no float
     a = optimal_shifts(s, sigmas, factors)
     needed = np.cumsum((p * s)[::-1])[::-1]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
