@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 from sklearn_puffer._codes import Column
 from sklearn_puffer._noiser.problem import (
+    OrPure,
     WorstPart,
     cells_of,
     exact_bins,
@@ -62,6 +63,17 @@ def test_of_each_pair_the_worst_part_counts_as_often_as_there_are_rows(seed, n_r
     assert not WorstPart(bounds[:1], owners[:1], 6).one_by_one
     assert worst.reason == ""
     assert WorstPart([*bounds, Impossible("no way", 1)], owners, 6).reason == "no way"
+
+
+def test_groups_that_are_pure_together_need_no_delta():
+    pure = [WorstPart([Fixed(np.array([[0.3, 0.6]]), 2.0)], [np.array([0])], 1) for _ in range(2)]
+    shared = [WorstPart([Fixed(np.array([[0.1, 0.2]]), 3.0)], [np.array([0])], 1) for _ in range(2)]
+    bound = OrPure(shared, pure, 1.0)
+    assert_allclose(bound.losses(1.0), [[0.0, 0.4]])
+    assert_allclose(bound.losses(1.19), [[0.0, 0.4 / 1.19]])
+    assert_allclose(bound.losses(1.21), [[0.0, 0.0]])
+    assert_allclose(bound.losses(1.2), [[0.0, 0.4 / 1.2]])  # room for sums of the certificate
+    assert bound.guess == 3.0
 
 
 def test_sums_are_rounded_outwards_by_little():

@@ -52,7 +52,7 @@ from sklearn_puffer.accounting import MAX_CELLS, is_computable
 from sklearn_puffer.bounds import Bound, Strategy, tightest
 from sklearn_puffer.calibration import bound_of, exact
 from sklearn_puffer.noise import Noise
-from sklearn_puffer.notions import Notion, PowerMean, RenyiPufferfish
+from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
 
 # panels for composition are refined until this Renyi divergence is known, but for this delta
@@ -317,8 +317,16 @@ class Bounds:
         shared: list[Any] = [
             self._of_group(group, self.notion.shared(n_blocks)) for group in groups
         ]
-        if self.problem.strategy is exact and composable(self.problem, self.notion):
+        if not composable(self.problem, self.notion):
+            return shared  # the certificate would not recompute anything else
+        if self.problem.strategy is exact:
             return [Composed(self.problem, self.notion, max(b.guess for b in shared))]
+        divergence = self.notion.divergence
+        # a pure epsilon needs no delta; a pure loss of 0 needs endless noise
+        if isinstance(divergence, HockeyStick) and divergence.epsilon > 0.0:
+            pure = [self._of_group(group, Pufferfish(divergence.epsilon)) for group in groups]
+            if not any(map(reason_of, pure)):
+                return [OrPure(shared, pure, divergence.epsilon)]
         return shared
 
     def over_sets(self) -> list[WorstPart]:
@@ -428,6 +436,30 @@ class WorstPart:
         for bound, owners in zip(self.bounds, self.owners, strict=True):
             np.maximum.at(worst, owners, bound.losses(factor))
         return self.n_rows * worst
+
+
+@dataclass(frozen=True, eq=False)
+class OrPure:
+    """Bounds of independent groups: equal shares of epsilon and delta, or a pure epsilon.
+
+    Equal shares may need more noise than a pure epsilon, where the losses of the groups differ.
+    """
+
+    shared: Sequence[WorstPart]
+    pure: Sequence[WorstPart]
+    epsilon: float
+
+    @property
+    def guess(self) -> float:
+        """The smaller guess of the two."""
+        return min(max(b.guess for b in self.shared), sum(b.guess for b in self.pure))
+
+    def losses(self, factor: float) -> FloatArray:
+        """Return 0 where pure losses add up to at most epsilon, else the sum of the shares."""
+        total: FloatArray = np.sum([bound.losses(factor) for bound in self.shared], axis=0)
+        pure = np.sum([bound.losses(factor) for bound in self.pure], axis=0)
+        spare = 1e-11 * (1.0 + self.epsilon)  # for the certificate's own sums
+        return np.where(pure <= self.epsilon - spare, 0.0, total)
 
 
 @dataclass(frozen=True, eq=False)
