@@ -13,14 +13,15 @@ from sklearn_puffer import calibration
 from sklearn_puffer._noiser import Part, Problem, SecretPair, find_scales
 from sklearn_puffer._numerics import smallest_within
 from sklearn_puffer.bounds import Relaxed, tightest, wasserstein
-from sklearn_puffer.calibration import STRATEGIES, calibrate, smallest_factor
+from sklearn_puffer.calibration import STRATEGIES, calibrate, exact, smallest_factor
 from sklearn_puffer.noise import Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
-from sklearn_puffer.priors import Discrete, PriorPair
+from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
 
 PURE = [name for name in STRATEGIES if name not in ("approximate", "monge")]
 P = Discrete([0, 1, 3], [0.5, 0.25, 0.25])
 Q = Discrete([0, 1, 3], [0.25, 0.25, 0.5])
+NORMAL = GaussianMixture([1.0], [0.0], [1.0])
 
 
 @dataclass
@@ -213,6 +214,20 @@ def test_the_worst_pair_and_its_bound_are_reported():
     assert found.worst_pair == 2
     assert found.scale == pytest.approx(49.0, rel=2e-12)
     assert 1.0 - 1e-11 < found.bound <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("pair", "notion"),
+    [
+        (PriorPair(P, Q), RenyiPufferfish(0.05, alpha=2.0)),
+        (PriorPair(NORMAL, GaussianMixture([1.0], [2.0], [1.0])), Pufferfish(0.5, delta=1e-3)),
+    ],
+    ids=["discrete priors under an alpha", "mixtures under a delta"],
+)
+def test_no_smaller_scale_by_a_billionth_is_enough_where_losses_are_exact(pair, notion):
+    scale = calibrate([pair], notion, noise="gaussian").scale
+    losses = exact([pair], Gaussian(1.0), notion).losses
+    assert losses(scale).max() <= notion.budget < losses(scale * (1.0 - 1e-9)).max()
 
 
 def test_exact_beyond_its_limit_warns_and_takes_the_tightest_bound(monkeypatch):

@@ -1,5 +1,6 @@
 """Gaussians plus Cauchy noise of any width, held against the Faddeeva function at 150 digits."""
 
+import math
 from functools import cache
 
 import mpmath as mp
@@ -13,6 +14,7 @@ from sklearn_puffer._losses.gaussian_mixtures import distribution_of
 from sklearn_puffer._losses.gaussian_student import _NODES, _RULE, _WEIGHTS, gaussian_student
 from sklearn_puffer._losses.line import loss_interval
 from sklearn_puffer._losses.mixtures import DistributionPair
+from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.noise import Cauchy, GeneralizedCauchy
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
@@ -219,6 +221,14 @@ def test_every_loss_holds_that_of_fifty_digits(scale, k):
     assert low[0] - off <= delta <= high[0] + off
     for lower, upper in (*ends, (low, high)):
         assert np.all(upper - lower <= 1e-4 * upper + 1e-12)
+
+
+@pytest.mark.parametrize("deviation", [1e150, 1e-150])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_component_far_from_the_noise_leaves_what_is_lost_without_noise(deviation, turned):
+    priors = [GaussianMixture([1.0], [0.0], [own]) for own in (1.0, deviation)]
+    loss = privacy_loss(*priors[:: -1 if turned else 1], Cauchy(1.0), Pufferfish(1.0))
+    assert (loss.lower, loss.upper) == (0.0, math.inf)
 
 
 @pytest.mark.slow

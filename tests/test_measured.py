@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from sklearn.base import is_regressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
@@ -16,6 +17,7 @@ from sklearn_puffer._review.measured import (
     Task,
     _auc,
     area,
+    attacked,
     changes,
     constants,
     equal,
@@ -202,3 +204,26 @@ def test_a_task_is_scored_on_true_rows_by_a_model_of_others_without_missing_targ
     assert task.score(true, target, true, train, test) == pytest.approx(1.0)
     shifted = np.where(np.arange(7) == 6, np.nan, target + 1.0)
     assert task.score(true, shifted, true, train, test) == pytest.approx(1.0 - 2.0 / 8.0)
+
+
+def test_an_attack_has_the_interval_of_its_area_and_a_least_end_over_all_pairs():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 3, 900)
+    rows = pd.DataFrame({"x": rng.normal(size=900) + 0.6 * (codes == 1)})
+    split = RowSplit.of(900, 0)
+    secret = Secrets("s", "abc", codes, [(1, 0), (1, 2)])
+    found = attacked(rows, [secret], split, {"linear": LogisticRegression()}, copies=False)
+    x, labels = rows["x"].to_numpy()[split.test], codes[split.test]
+    areas = []
+    for other in (0, 2):
+        wins = np.sign(x[labels == 1][:, None] - x[labels == other]) / 2 + 0.5
+        n, m = wins.shape
+        spread = wins.mean(axis=1).var(ddof=1) / n + wins.mean(axis=0).var(ddof=1) / m
+        areas.append((wins.mean(), math.sqrt(spread + 0.25 / (n * m))))
+    auc, error = min(areas, key=lambda each: abs(each[0] - found.auc))
+    assert found.attacker == "linear"
+    assert found.auc == pytest.approx(auc, abs=0.01)
+    assert found.high - found.auc == pytest.approx(1.96 * error, rel=0.05)
+    assert found.auc - found.low == pytest.approx(found.high - found.auc)
+    least = max(area - stats.norm.isf(0.05 / 4) * error for area, error in areas)
+    assert found.least == pytest.approx(least, abs=0.01)

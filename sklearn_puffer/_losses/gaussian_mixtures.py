@@ -292,8 +292,8 @@ class GaussianDistribution(LogConcaveDistribution):
         lead = side * (self.centres[top] - self.centres)
         wide, narrow = self.deviations[top], self.deviations
         sd = self._prior_deviations
-        kappa = (sd[top] - sd) * (sd[top] + sd) / (wide * narrow) ** 2
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            kappa = (sd[top] - sd) * (sd[top] + sd) / (wide * narrow) ** 2
             by_lead = np.where(lead > 0.0, 60.0 * wide**2 / lead, 0.0)
             by_width = np.where(kappa > 0.0, np.sqrt(120.0 / kappa) + 4.0 * np.abs(lead), by_lead)
         reach = np.abs(self.centres).max() + np.nan_to_num(by_width, posinf=0.0).max()
