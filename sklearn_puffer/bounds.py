@@ -341,17 +341,13 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
             len(pairs),
         )
     if _are_mixtures(pairs):
-        return _average_of_mixtures(pairs, noise, notion)
+        still = mixture_bounds.distribution_aware(pairs, noise, notion)
+        if pairs[0].p.n_axes == 1 or notion.is_pure or not joint_computable(noise):
+            return still
+        # the mean over all moves of rows, too, where it is known
+        return _least_existing([still, MovedRows(pairs, noise, notion, row_interval)])
     moves = [Moves.of(coupled, noise) for coupled in couplings(pairs, noise)]
     return of_moves("distribution_aware", moves, noise, notion, average)
-
-
-def _average_of_mixtures(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
-    """Return the mean over translations, and that over all moves of rows where it is known."""
-    still = mixture_bounds.distribution_aware(pairs, noise, notion)
-    if pairs[0].p.n_axes == 1 or notion.is_pure or not joint_computable(noise):
-        return still
-    return _least_existing([still, MovedRows(pairs, noise, notion, row_interval)])
 
 
 def monge(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
@@ -496,9 +492,20 @@ def _upper_ends(pair: PriorPair, noise: Noise, notion: Notion) -> FloatArray:
 
 
 def _by_couplings(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
-    if _are_mixtures(pairs) and pairs[0].p.n_axes > 1:
-        return _of_mixed_rows(pairs, noise, notion)
-    return _first_existing(pairs, noise, notion)
+    """Return the first bound that exists, of rows of mixtures whatever their covariances."""
+    if not _are_mixtures(pairs) or pairs[0].p.n_axes == 1:
+        return _first_existing(pairs, noise, notion)
+    if notion.is_pure and noise.is_normal and any(p != q for p, q in pairs):
+        return Impossible(
+            "Gaussian noise has no pure epsilon for Gaussian and mixture priors of several "
+            "columns, as the log odds of two different normal distributions grow without bound; "
+            "use delta=1e-05, alpha=2.0 or noise='laplace'.",
+            len(pairs),
+        )
+    moved = _first_existing(pairs, noise, notion)
+    if not (joint_computable(noise) or (noise.is_normal and not any(noise.mixings))):
+        return moved
+    return _least_existing([moved, JointRows(pairs, noise, notion, row_interval)])
 
 
 def _from_pure(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> list[Bound]:
@@ -543,21 +550,6 @@ def _first_existing(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) ->
         if not isinstance(bound, Impossible):
             return bound
     return wasserstein(pairs, noise, notion)
-
-
-def _of_mixed_rows(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
-    """Return the bound of rows of Gaussian and mixture priors, whatever their covariances."""
-    if notion.is_pure and noise.is_normal and any(p != q for p, q in pairs):
-        return Impossible(
-            "Gaussian noise has no pure epsilon for Gaussian and mixture priors of several "
-            "columns, as the log odds of two different normal distributions grow without bound; "
-            "use delta=1e-05, alpha=2.0 or noise='laplace'.",
-            len(pairs),
-        )
-    moved = _first_existing(pairs, noise, notion)
-    if not (joint_computable(noise) or (noise.is_normal and not any(noise.mixings))):
-        return moved
-    return _least_existing([moved, JointRows(pairs, noise, notion, row_interval)])
 
 
 def _are_mixtures(pairs: Sequence[PriorPair]) -> bool:

@@ -46,7 +46,13 @@ import numpy as np
 
 from sklearn_puffer._base import FloatArray
 from sklearn_puffer._losses.axis_noise import NOTHING, AxisNoise, column_over, has_kink
-from sklearn_puffer._losses.divergences import Panels, both_intervals, gaps, interval_of
+from sklearn_puffer._losses.divergences import (
+    Panels,
+    both_intervals,
+    gaps,
+    interval_of,
+    is_decided,
+)
 from sklearn_puffer._numerics import ULP
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion, PowerMean
@@ -206,7 +212,9 @@ def box_panels(
     edges = [first_edges(plane.atoms[k], plane.last(k), plane.noises[k], notion) for k in (0, 1)]
     while True:
         panels, shares = plane.cut(edges, notion)
-        if _is_tight(panels, notion) or _is_decided(panels, notion, budget):
+        if _is_tight(panels, notion):
+            return panels
+        if budget is not None and is_decided(both_intervals(panels, notion), budget, margin=0.0):
             return panels
         finer = split_edges(edges, shares)
         if finer is None:
@@ -231,14 +239,6 @@ def _is_tight(panels: Panels, notion: Notion) -> bool:
         if not high - low <= max(_TOLERANCE * max(high, 1e-2 * notion.budget), known):
             return False
     return True
-
-
-def _is_decided(panels: Panels, notion: Notion, budget: float | None) -> bool:
-    """Return whether the larger of both losses is on one side of the budget for certain."""
-    if budget is None:
-        return False
-    lower, upper = both_intervals(panels, notion)
-    return bool(upper.max() <= budget or lower.max() > budget)
 
 
 # --------------------------------------------------------------------------------- the plane

@@ -157,7 +157,9 @@ def _cut(groups: Sequence[Panels], epsilon: float) -> _Cut:
     windows = [_window(panels, epsilon) for panels in groups]
     spread = sum(high - low for low, high in windows)
     largest = max(abs(end) for window in windows for end in window)
-    step = _few_bits(max(spread / GRID, 2.0**-30 * max(largest, epsilon), 1e-290))
+    step = max(spread / GRID, 2.0**-30 * max(largest, epsilon), 1e-290)
+    mantissa, exponent = np.frexp(step)  # of few bits
+    step = float(np.ldexp(np.ceil(mantissa * 1024.0), int(exponent) - 10))
     first = [int(np.floor(low / step)) for low, _ in windows]
     return _Cut(step, first, [int(np.ceil(high / step)) for _, high in windows])
 
@@ -175,11 +177,6 @@ def _window(panels: Panels, epsilon: float) -> tuple[float, float]:
         enough = np.cumsum(masses[inwards]) > _NEGLIGIBLE
         ends.append(float(found[inwards][np.argmax(enough)]) if known.any() else 0.0)
     return min(ends), max(ends)
-
-
-def _few_bits(step: float) -> float:
-    mantissa, exponent = np.frexp(step)
-    return float(np.ldexp(np.ceil(mantissa * 1024.0), int(exponent) - 10))
 
 
 # ---------------------------------------------------------------------------------------- above

@@ -227,9 +227,6 @@ class Layout(NamedTuple):
 
 
 def layout_of(priors: Sequence[Discrete]) -> Layout:
-    first = priors[0].rows
-    if priors[0].n_axes == 1 and all(np.array_equal(prior.rows, first) for prior in priors[1:]):
-        return _shared_layout(first[:, 0], [prior.counts > 0 for prior in priors])
     supports = [with_mass(prior, prior.rows) for prior in priors]
     atoms, indices = _merged([rows[:, 0] for rows in supports])
     axes = [atoms]
@@ -240,15 +237,6 @@ def layout_of(priors: Sequence[Discrete]) -> Layout:
     return Layout(axes, indices)
 
 
-def _shared_layout(atoms: FloatArray, with_mass: list[NDArray[np.bool_]]) -> Layout:
-    """Lay out priors over the same atoms of one column, by the atoms that have mass in each."""
-    if all(positive.all() for positive in with_mass):
-        return Layout([atoms], [np.arange(len(atoms))] * len(with_mass))
-    kept = np.logical_or.reduce(with_mass)
-    index = np.cumsum(kept) - 1
-    return Layout([atoms[kept]], [index[positive] for positive in with_mass])
-
-
 def with_mass(prior: Discrete, values: NDArray[Any]) -> NDArray[Any]:
     """Return the entries of ``values`` that belong to atoms with mass."""
     positive = prior.counts > 0
@@ -257,14 +245,6 @@ def with_mass(prior: Discrete, values: NDArray[Any]) -> NDArray[Any]:
 
 def _merged(parts: list[FloatArray]) -> tuple[FloatArray, list[IntArray]]:
     """Return the sorted union of ``parts``, and the index of each of their numbers in it."""
-    if len(parts) == 1 and np.all(parts[0][1:] > parts[0][:-1]):
-        return parts[0], [np.arange(len(parts[0]))]
-    values = np.concatenate(parts)
-    # A stable sort merges runs that are sorted already, and is linear where there are few.
-    order = np.argsort(values, kind="stable")
-    values = values[order]
-    new = np.ones(len(values), dtype=bool)
-    np.not_equal(values[1:], values[:-1], out=new[1:])
-    indices = np.empty(len(values), np.int64)
-    indices[order] = np.cumsum(new) - 1
-    return values[new], np.split(indices, np.cumsum([len(part) for part in parts[:-1]]))
+    # asked for first places, numpy takes a stable sort, which merges runs that are sorted already
+    values, _, places = np.unique(np.concatenate(parts), return_index=True, return_inverse=True)
+    return values, np.split(places, np.cumsum([len(part) for part in parts[:-1]]))

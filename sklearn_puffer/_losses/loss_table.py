@@ -187,7 +187,10 @@ class LossTable:
         line = self._line(k, noise.mixings)
         ends = line.interval(noise, self.notion, budget)
         if budget is None or not isinstance(line, DiscreteBoxes):
-            rough = budget if budget is not None and _is_rough(ends, budget) else None
+            # so far apart that only their side of the budget is known
+            spare = 1e-5 * max(budget or 0.0, float(ends[1].max()))
+            is_rough = budget is not None and (ends[1] > ends[0] + spare).any()
+            rough = budget if is_rough else None
             self._last[k] = [_Known(noise, ends, rough), *self._last.get(k, [])[: _REMEMBERED - 1]]
         return ends
 
@@ -448,12 +451,6 @@ def _check_spans(layout: Layout) -> None:
             raise ValueError(
                 f"atoms from {atoms[0]} to {atoms[-1]} lie too far apart; use another unit."
             )
-
-
-def _is_rough(ends: Ends, budget: float) -> bool:
-    """Return whether ends are so far apart that only their side of the budget is known."""
-    spare = 1e-5 * max(budget, float(ends[1].max()))
-    return bool((ends[1] > ends[0] + spare).any())  # two infinite ends are as near as can be
 
 
 class _Known(NamedTuple):

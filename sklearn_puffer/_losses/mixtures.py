@@ -402,19 +402,15 @@ class NoiseDistribution(MixtureDistribution):
         ends = [h._atoms[k] for h in (self, other) for k in (0, -1)]
         span = (max(ends) - min(ends)) * (1.0 + ROUNDING)
         near = max((edge - max(ends)) if side == 1 else (min(ends) - edge), 0.0)
-        ratio, error = self._ratio(other, edge)
-        moved = float(self._noise.drift(near * (1.0 - ROUNDING), span)) + error
-        most = float(self._noise.max_divergence([span])) * (1.0 + ROUNDING)
-        least_mass, most_mass = self._mass_ratios(other)
-        return max(ratio - moved, -most, least_mass), min(ratio + moved, most, most_mass)
-
-    def _ratio(self, other: Self, edge: float) -> tuple[float, float]:
-        """Return log h / h_other at a point, and its error."""
         (here, _, error, _), (there, _, other_error, _) = (
             h.at(np.array([edge])) for h in (self, other)
         )
         error = error + other_error + LOG_ROUNDING * (np.abs(here) + np.abs(there))
-        return float((here - there)[0]), float(error[0])
+        ratio = float((here - there)[0])
+        moved = float(self._noise.drift(near * (1.0 - ROUNDING), span)) + float(error[0])
+        most = float(self._noise.max_divergence([span])) * (1.0 + ROUNDING)
+        least_mass, most_mass = self._mass_ratios(other)
+        return max(ratio - moved, -most, least_mass), min(ratio + moved, most, most_mass)
 
     def _mass_ratios(self, other: Self) -> tuple[float, float]:
         """Return bounds on f that hold everywhere, a mean of the ratios of common atoms' masses."""
