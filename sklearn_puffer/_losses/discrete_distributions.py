@@ -2,7 +2,7 @@ r"""Two discrete priors released with the same smooth noise, and the exact loss 
 
 With atoms x_i, masses p_i and a kernel K = e^{-phi} the density is h_p(y) = sum p_i K(y - x_i).
 Wherever (log K)'' >= -C for all atoms, log h_p + C y^2 / 2 is convex (a log-sum-exp of convex
-functions is), which `_losses.chords` asks for.
+functions is), which `_losses.mixtures` asks for.
 """
 
 # Rounding, u = 2^-53. Kernels are scaled to K(0) = 1. Gaussian exponents G = -(v/s)(v/(2s) + t/s),
@@ -26,14 +26,14 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
 from sklearn_puffer._base import FloatArray
-from sklearn_puffer._losses.chords import (
+from sklearn_puffer._losses.divergences import Ends
+from sklearn_puffer._losses.line import MassBounds, View
+from sklearn_puffer._losses.mixtures import (
     SMALLEST_MASS,
     PointDensities,
     SmoothPair,
     rounded_masses,
 )
-from sklearn_puffer._losses.divergences import Ends
-from sklearn_puffer._losses.line import MassBounds, View
 from sklearn_puffer._losses.quadrature import REACH, RISE, Densities, growth_of
 from sklearn_puffer._numerics import UNIT
 from sklearn_puffer.noise import Noise
