@@ -46,7 +46,8 @@ TESTS = {
     ),
     "_losses.boxes": "box_bounds boxes weaker_guarantees exact_losses",
     "_losses.pair_losses": (
-        "calibration category_kernel known_values exact_losses gaussian_rows weaker_guarantees"
+        "calibration category_kernel known_values exact_losses gaussian_rows weaker_guarantees "
+        "gaussian_student"
     ),
     "_losses.swap_odds": "swap_flows swap_theorem",
     "_losses.prototype_losses": "prototype_losses least_change",
@@ -96,7 +97,9 @@ TESTS = {
     "_tables.values": "column_values frames missing_and_unknown same_values",
     "_tables.times": "time_units times secret_bins",
     "_codes.columns": "column_codes lookup missing_and_unknown drift binning frames",
-    "_codes.selection": "binning column_codes missing_and_unknown secret_bins bad_input frames",
+    "_codes.selection": (
+        "binning column_codes missing_and_unknown secret_bins bad_input groups frames"
+    ),
     "_codes.secrets": "merged_secrets secret_bins swap_estimator",
     "_engines.lazy": "lazy_counts engines same_values lazy_release",
     "_release.drift": "drift groups missing_and_unknown frames",

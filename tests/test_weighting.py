@@ -55,6 +55,15 @@ def test_a_column_that_tells_more_gets_more_of_the_noise():
     assert error(best, X) < 0.9 * error(fitted(X, dependence="independent"), X)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_column_that_needs_no_noise_among_missing_values_gets_some_that_can_be_drawn(seed):
+    X = table(400, seed).drop(columns="scaled")
+    X["idle"] = X["idle"].astype(float).where(np.arange(400) % 7 > 0)
+    noiser = fitted(X, weights="optimal", missing="propagate")
+    assert 1e-7 < noiser.theta_["idle"] < noiser.theta_["telling"]
+    assert noiser.certificate_.holds
+
+
 def test_optimal_proportions_are_found_again():
     X = table()
     first, again = (fitted(X, weights="optimal").theta_ for _ in range(2))

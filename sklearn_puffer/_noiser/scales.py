@@ -55,6 +55,7 @@ _NUDGES = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 _EVALUATIONS = 8  # of the joint factor, for each column
 _ROUGHLY, _COMPARED = 1e-2, 1e-3  # tolerances of factors that are compared: on the way, at the end
 _CLOSE = 5e-2  # tolerance of log proportions: near the minimum errors differ by its square
+_FURTHEST = 14.0  # log proportion: a millionth is as good as no noise, and on every grid
 
 
 @dataclass(frozen=True, eq=False)
@@ -384,7 +385,7 @@ def _optimal(problem: Problem, spreads: FloatArray) -> FloatArray:
     def proportions(logs: FloatArray) -> FloatArray:
         """Return the weights; that of the first moving column stays fixed."""
         changed = problem.weights.copy()
-        changed[moving[1:]] *= np.exp(logs)
+        changed[moving[1:]] *= np.exp(np.clip(logs, -_FURTHEST, _FURTHEST))
         return changed
 
     def log_error(logs: FloatArray, tolerance: float = _ROUGHLY) -> float:
