@@ -72,7 +72,7 @@ TESTS = {
     "_certificates.composition": "spending category_kernel ledger releases",
     "_rows.parameters": "settings groups bad_input swap_estimator",
     "_noiser.problem": "settings weighting against groups parts calibration releases",
-    "_noiser.scales": "lower_ends weighting robustness calibration settings against",
+    "_noiser.scales": "lower_ends weighting robustness calibration settings against guarantee",
     "_noiser.against": "robustness against releases",
     "_noiser.release": "lower_ends release_displays lookup estimator keyed drift",
     "_noiser.utility": "value_groups release_displays utility",

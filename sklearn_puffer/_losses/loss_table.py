@@ -87,7 +87,6 @@ class LossTable:
     """
 
     def __init__(self, pairs: Sequence[PriorPair], notion: Notion = _PURE) -> None:
-        pairs = [p if isinstance(p, PriorPair) else PriorPair(*p) for p in pairs]
         check_notion(notion)
         self._priors, self._numbers = numbered(pairs)
         _check_priors(pairs, self._priors)
