@@ -20,7 +20,12 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import validate_data
 
-from sklearn_puffer import PufferfishNoiser, UncertifiedError
+from sklearn_puffer import (
+    PufferfishMicroaggregator,
+    PufferfishNoiser,
+    PufferfishSwap,
+    UncertifiedError,
+)
 from sklearn_puffer.fits import GaussianFit
 from sklearn_puffer.noise import Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish
@@ -259,9 +264,11 @@ def test_y_is_never_taken_for_a_secret():
         PufferfishNoiser().fit(X, X["loan"])
 
 
-def test_without_secrets_the_message_shows_both_ways_when_routing_is_off():
-    with pytest.raises(ValueError, match=r"sensitive=.*noiser__sensitive_features="):
-        PufferfishNoiser().fit(table())
+@pytest.mark.parametrize("kind", [PufferfishNoiser, PufferfishMicroaggregator, PufferfishSwap])
+def test_without_secrets_the_message_shows_both_ways_when_routing_is_off(kind):
+    said = rf"{kind.__name__}\(sensitive=.*step__sensitive_features="
+    with pytest.raises(ValueError, match=said):
+        kind().fit(table())
 
 
 def test_without_secrets_the_message_shows_the_request_when_routing_is_on():

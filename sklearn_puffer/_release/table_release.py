@@ -145,9 +145,10 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
                     "sensitive_features to fit after set_fit_request(sensitive_features=True)."
                 )
             raise ValueError(
-                'nothing is sensitive: name columns of X, PufferfishNoiser(sensitive="race"), or '
-                "pass them to fit, noiser.fit(X, sensitive_features=race); in a Pipeline without "
-                "metadata routing that is pipeline.fit(X, y, noiser__sensitive_features=race), "
+                "nothing is sensitive: name columns of X, "
+                f'{type(self).__name__}(sensitive="race"), or pass them to fit, '
+                "fit(X, sensitive_features=race); in a Pipeline without metadata routing that is "
+                "pipeline.fit(X, y, step__sensitive_features=race), "
                 "with the name of the step in front."
             )
         if self.sensitive is not None and sensitive_features is not None:

@@ -103,7 +103,7 @@ class ExchangeFacts:
             "the row he holds himself), shifts the odds about the holder at most "
             f"{times(self.insiders)}{_OF_DISTANCE if self.distances else ''}."
             f"{alone if self.rare > 0.0 else ''} "
-            f"(Proven: {short_number(self.insider_loss or 0.0)}.)"
+            f"(Proven: a loss of {short_number(self.insider_loss or 0.0)}.)"
         )
 
     def not_covered(self) -> list[str]:
