@@ -391,7 +391,8 @@ def test_rows_that_tell_nothing_are_said_to_leave_nothing_to_find():
 def made(*attacks, caught=True):
     """Return an audit of these attacks, each given by what differs from one that reached little."""
     usual = {"log_odds": 0.5, "low": 0.1, "high": 0.9, "allowed": 1.0, "findable": 2.0}
-    usual |= {"p": 1.0, "p_all": 1.0, "share": 0.5, "auc": 0.6, "auc_allowed": 0.73}
+    usual |= {"p": 1.0, "p_all": 1.0, "share": 0.5, "auc": 0.6, "auc_high": 1.0}
+    usual |= {"auc_allowed": 0.73}
     one = Attack(*"vasij", *[0.0] * 12, p=1.0, findable=0.0)
     control = replace(one, p_all=0.01 if caught else 1.0)
     attacks = [replace(one, **usual | each) for each in attacks]

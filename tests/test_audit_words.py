@@ -164,6 +164,9 @@ def test_the_picture_shows_the_attack_of_the_first_lines_with_its_people_and_int
     assert ["within chance" in bars.title for bars in shown.values()] == [True] + [False] * 3
     likelier = replace(NOTHING, attacks=(attack(p_all=0.3), attack(p_all=0.4, auc=0.9)))
     assert likelier._picture().rows[1].share == 0.612  # chosen by what is tested, not by its area
+    wrong = replace(NOTHING, attacks=(attack(auc=0.125, auc_low=0.02, auc_high=0.22),))._picture()
+    assert wrong.rows[1].share == 0.875  # whoever is wrong so often turns his claims round
+    assert "(0.78 to 0.98 on the release)" in wrong.title
     other = replace(NOTHING, control=(attack("raw", secret="M", against="F"),))
     assert len(other._picture().rows) == 2
     known = replace(NOTHING, attacks=(attack(auc_allowed=math.nan),))

@@ -240,18 +240,20 @@ class Audit(Document):
         assert attack is not None
         pair = attack.sensitive, attack.secret, attack.against
         same = [a.auc for a in self.control if (a.sensitive, a.secret, a.against) == pair]
-        areas = {"a guess": 0.5, f"{attack.view}, on the release": attack.auc}
+        area, low, high = attack.auc, attack.auc_low, attack.auc_high
+        if high < 0.5:  # who is for certain wrong turns his claims round
+            area, low, high = 1.0 - area, 1.0 - high, 1.0 - low
+        areas = {"a guess": 0.5, f"{attack.view}, on the release": area}
         areas |= {"models of the rows as they are": max(same)} if same else {}
         rows = [Bar(name, area, f"{area:.3f}") for name, area in areas.items()]
         secrets = f"{shown(attack.secret)} ({attack.n} people) from {shown(attack.against)}"
         told = (
             f"How well attackers tell {shown(attack.sensitive)} {secrets} ({attack.n_against}): "
-            "area under the ROC curve "
-            f"({attack.auc_low:.2f} to {attack.auc_high:.2f} on the release)"
+            f"area under the ROC curve ({low:.2f} to {high:.2f} on the release)"
         )
         if math.isnan(attack.auc_allowed):  # as where known columns tell by themselves
             return Bars(told, rows)
-        beyond = attack.auc > attack.auc_allowed and attack.p_all > LEVEL
+        beyond = area > attack.auc_allowed and attack.p_all > LEVEL
         told += f"; the line is what the guarantee allows, {attack.auc_allowed:.3f}"
         told += "; more than that is within chance here" * beyond
         return Bars(told, rows, attack.auc_allowed)
