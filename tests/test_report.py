@@ -700,6 +700,20 @@ def test_recipients_of_the_other_estimators_read_their_guarantee_and_nothing_of_
     assert "noise of a family" not in told[0]
 
 
+@pytest.mark.parametrize("insiders", ["double", 1.5, None])
+def test_recipients_of_a_swap_do_not_read_that_just_two_people_have_a_secret(insiders):
+    told = []
+    for rare in (2, 9):
+        table = make_table(0, 300).assign(client=np.arange(300))
+        table.loc[: rare - 1, "loan"] = "late"
+        swap = PufferfishSwap(1.0, sensitive="loan", ids="client", insiders=insiders).fit(table)
+        assert (swap.certificate_.facts.rare > 0.0) == (rare == 2)
+        assert ("are such two" in str(swap.certificate_)) == (rare == 2 and insiders is not None)
+        page = report(swap, kind="external", name="loans")
+        told.append(dropped(str(page), page.date, swap.certificate_.date))
+    assert told[0] == told[1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("how", OTHERS)
 def test_who_signs_the_other_estimators_sees_what_he_must_decide_and_what_readers_reached(how):

@@ -471,7 +471,7 @@ def test_a_rare_secret_is_told_of_by_its_share():
     table = TABLE.assign(ill=["rare", "rare", *TABLE["ill"][2:]])
     swap = swap_of().fit(table)
     assert swap.certificate_.facts.rare == 2 / len(table)
-    assert "learn that it is not this one" in str(swap.certificate_)
+    assert "a share of 0.005 of the people are such two" in str(swap.certificate_)
     assert "a share of 0.005 of the people" in str(swap.certificate_)
     assert swap.stays_["rare"] < 0.1
     assert len(swap.transform(table)) == len(table)
@@ -636,7 +636,8 @@ def test_a_certificate_of_groups_counts_groups_and_says_that_their_sizes_tell():
     assert "50% of the groups are in strata of one secret" in told.splitlines()[0]
     assert "in the stratum, which is given by the size of the group." in told
     assert "tells by itself: 50.0% of the groups" in told
-    assert "just one of the other" not in told  # which is nobody here
+    assert "Where just two groups of a stratum have a secret" in told
+    assert "are such two" not in told  # which is nobody here
     assert "of the people" not in told
 
 

@@ -30,12 +30,13 @@ from sklearn_puffer._losses.quadrature import REACH, RISE, Densities, renyi_by_q
 from sklearn_puffer._numerics import LN2, UNIT
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
 
-# Rounding. The log L of a sum is right to E |L| + a (`_losses.convolution`); below -800 it is no
-# float's, and does not count. Then every quantity of the closed form is exact for densities within
-# e^(+-m) of the true ones, m as computed in `deltas`: t* is off by at most 4u (T + |log(A/|B|)| +
-# 1), where only T < 1500 matters (for larger T the root lies hundreds of scales away from one of
-# the ends, and e^-t* is 0). Larger h_p and smaller h_q make the integral of the positive part
-# larger, so evaluating it at epsilon - 2m and epsilon + 2m and stretching by e^(+-m) bounds it.
+# Rounding. The log L of a sum is right to E |L| + a (`_losses.convolution`); below -800 - epsilon
+# not even e^(epsilon + L) is a float, and L does not count. Then every quantity of the closed form
+# is exact for densities within e^(+-m) of the true ones, m as computed in `deltas`: t* is off by at
+# most 4u (T + |log(A/|B|)| + 1), where only T < 1500 matters (for larger T the root lies hundreds
+# of scales away from one of the ends, and e^-t* is 0). Larger h_p and smaller h_q make the integral
+# of the positive part larger, so evaluating it at epsilon - 2m and epsilon + 2m and stretching by
+# e^(+-m) bounds it.
 
 _LONGEST_ROOT = 1500.0
 _SMALLEST = 1e-305
@@ -106,7 +107,7 @@ class LaplacePair:
         """Return bounds on the hockey-stick divergences of both directions."""
         logs = np.concatenate((self._rightward, self._leftward))
         # sums of no mass at all are exactly 0
-        largest = float(-np.maximum(logs[np.isfinite(logs)], -800.0).min())
+        largest = float(-np.maximum(logs[np.isfinite(logs)], -800.0 - epsilon).min())
         longest = float(np.minimum(self._gaps, _LONGEST_ROOT).max(initial=0.0))
         margin = self._rounding + (self._relative + 16.0 * UNIT) * largest
         margin += UNIT * (8.0 * (longest + 1.0 + epsilon) + 64.0)

@@ -176,7 +176,20 @@ class SumLosses:
         return np.stack(lower), np.stack(upper)
 
     def interval_of(self, k: int, theta: float) -> tuple[FloatArray, FloatArray]:
-        """Return both ends of the losses of a pair for the given users."""
+        """Return both ends of the losses of a pair for the given users.
+
+        Parameters
+        ----------
+        k : int
+            The position of the pair.
+        theta : float
+            Scale of the Laplace noise.
+
+        Returns
+        -------
+        tuple of ndarray, each of shape (2,)
+            Lower and upper ends, in nats: from ``p`` to ``q``, and back.
+        """
         if theta == 0.0:
             return np.zeros(2), np.full(2, self._without_noise(k))
         lower, worst = self.worst_case_of(k, theta)
@@ -188,17 +201,56 @@ class SumLosses:
         return np.minimum(lower, upper), upper
 
     def upper(self, k: int, theta: float, budget: float) -> float:
-        """Return an upper end of the larger loss: a loose one if it is within the budget."""
+        """Return an upper end of the larger loss: a loose one if it is within the budget.
+
+        Parameters
+        ----------
+        k : int
+            The position of the pair.
+        theta : float
+            Scale of the Laplace noise.
+        budget : float
+            In nats.
+
+        Returns
+        -------
+        float
+            In nats.
+        """
         if theta == 0.0:
             return self._without_noise(k)
         return float(self._upper(k, theta, budget).max())
 
     def counts_all(self, k: int) -> bool:
-        """Return whether the interval of a pair allows for all of the other users."""
+        """Return whether the interval of a pair allows for all of the other users.
+
+        Parameters
+        ----------
+        k : int
+            The position of the pair.
+
+        Returns
+        -------
+        bool
+            False where a long sum is cut: the interval is that of fewer users.
+        """
         return self.pairs[k].shift is not None or self._counts_all(k, LONG_SUM)
 
     def worst_case_of(self, k: int, theta: float) -> tuple[FloatArray, FloatArray]:
-        """Return both ends of the losses without other users: the worst case over these."""
+        """Return both ends of the losses without other users: the worst case over these.
+
+        Parameters
+        ----------
+        k : int
+            The position of the pair.
+        theta : float
+            Scale of the Laplace noise.
+
+        Returns
+        -------
+        tuple of ndarray, each of shape (2,)
+            Lower and upper ends, in nats: from ``p`` to ``q``, and back.
+        """
         shift = self.pairs[k].shift
         if shift is not None:
             if shift == 0.0 or theta == 0.0:

@@ -91,20 +91,26 @@ class ExchangeFacts:
     kept: tuple[Kept, ...] = ()
 
     def about_insiders(self, who: str = "people") -> str:
-        """Return what insiders may learn of each other; ``who`` may be "groups"."""
+        """Return what insiders may learn of each other, whatever the rows are.
+
+        ``who`` may be "groups".
+        """
         if self.insiders is None:
             return "Not covered: insiders. Who finds the own row may learn its holder's secret."
-        alone = (
-            f" Those whose secret just one of the other {who} of their stratum has learn that it "
-            f"is not this one: a share of {self.rare:.2g} of the {who}."
-        )
         return (
-            "An insider who finds the own row with somebody, and goes by nothing else (not even by "
+            "An insider who finds his own row with somebody, and goes by nothing else (not even by "
             "the row he holds himself), shifts the odds about the holder at most "
-            f"{times(self.insiders)}{_OF_DISTANCE if self.distances else ''}."
-            f"{alone if self.rare > 0.0 else ''} "
-            f"(Proven: a loss of {short_number(self.insider_loss or 0.0)}.)"
+            f"{times(self.insiders)}{_OF_DISTANCE if self.distances else ''}. Where just two "
+            f"{who} of a stratum have a secret, each of them learns that the holder has another."
         )
+
+    def proven_of_insiders(self, who: str) -> str:
+        """Return what is proven of the limit for insiders, and how many are two with a secret."""
+        if self.insiders is None:
+            return ""
+        pairs = f"; a share of {self.rare:.2g} of the {who} are such two"
+        loss = short_number(self.insider_loss or 0.0)
+        return f" (Proven: a loss of {loss}{pairs if self.rare > 0.0 else ''}.)"
 
     def not_covered(self) -> list[str]:
         """Return what the guarantee does not cover, a line each."""
@@ -196,7 +202,7 @@ class ExchangeCertificate(Certificate):
                 f"; a column changes by {mean:.3g} standard deviations, {shown(most.name)} most "
                 f"({most.change_sd:.3g})"
             )
-        told = [facts.about_insiders(who), f"{moves}."]
+        told = [facts.about_insiders(who) + facts.proven_of_insiders(who), f"{moves}."]
         return [*told, *([known] if self._staying else []), *facts.not_covered()]
 
     _told_below = _what_changes
