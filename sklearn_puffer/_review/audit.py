@@ -264,7 +264,8 @@ class Audit(Document):
             subject = "one attack tells" if count == 1 else f"{count} attacks tell"
             return f"{about}: {subject} MORE THAN WAS PROMISED."
         if self._sees():
-            return f"{about}: no attack tells more than was guaranteed; {self._findable()}."
+            kept = "no attack tells for certain more than was guaranteed"
+            return f"{about}: {kept}; {self._findable()}."
         why = "BUT THESE ATTACKERS COULD NOT HAVE FOUND IT"
         return f"{about}: nothing found, {why}: {self._findable()}."
 
