@@ -402,8 +402,8 @@ def made(*attacks, caught=True):
 def test_the_first_line_says_which_leak_would_have_been_found_and_it_is_the_power_everywhere():
     found = made({"findable": 3.0}, {"findable": 2.0}, {"view": "w", "findable": math.inf})
     first, *lines = str(found).splitlines()
-    told = "a leak of 7.39 times or more, where 2.72 times are allowed, would have been found"
-    assert first.endswith(f"{told}, and less may be missed.")
+    told = "a leak of 7.39 times or more to v, where 2.72 times are allowed, would have been found"
+    assert first.endswith(f"{told}; less, or to other readers, may be missed.")
     assert [line.startswith(f"Power: {told}") for line in lines if "would have" in line] == [True]
     assert found.readers["findable"].tolist() == [2.0, math.inf]
     assert sum("7.39 times" in line for line in lines) == 2  # the power, and the line of its reader
@@ -416,7 +416,7 @@ def test_an_audit_that_could_not_find_any_leak_says_so_in_its_first_line():
         first = str(found).partition("\n")[0]
         assert first.endswith(f"COULD NOT HAVE FOUND IT: {why} would have been found.")
         assert why in str(found).partition("Power: ")[2].partition("\n")[0]
-        assert "less may be missed" not in str(found)
+        assert "may be missed" not in str(found)
 
 
 def test_no_page_says_beside_a_finding_that_nothing_could_have_been_found():

@@ -565,16 +565,16 @@ def figures_of(told):
 
 def test_a_report_says_where_an_audit_could_not_have_found_anything(noiser, audited):
     blind = replace(audited, attacks=tuple(replace(a, findable=math.inf) for a in audited.attacks))
-    assert figures_of(report(noiser, blind))["Best attack found"][0] == "none could be found"
+    assert figures_of(report(noiser, blind))["Surest attack"][0] == "none could be found"
 
 
 def test_four_figures_stand_first_and_say_what_was_not_measured(noiser):
     figures = figures_of(report(noiser))
     own = noiser.utility_
-    assert list(figures) == ["Mean change", "Values that stay equal", "Best attack found", "Task"]
+    assert list(figures) == ["Mean change", "Values that stay equal", "Surest attack", "Task"]
     assert figures["Mean change"][0] == f"{own['change_sd'].mean():.2f} sd"
     assert figures["Values that stay equal"][0] == f"{own['unchanged'].mean():.1%}"
-    assert (figures["Best attack found"][0], figures["Task"][0]) == ("none tried", "not measured")
+    assert (figures["Surest attack"][0], figures["Task"][0]) == ("none tried", "not measured")
 
 
 @pytest.mark.slow
@@ -587,8 +587,8 @@ def test_the_figures_of_an_audit_are_those_of_its_table():
     figures, attacks = figures_of(told), found.table
     left = attacks["allowed"] - attacks["low"]  # to its limit
     best = attacks.assign(left=left).sort_values(["p_all", "left"]).iloc[0]
-    check_shift(figures["Best attack found"], best)
-    beside = figures["Best attack found"][1]
+    check_shift(figures["Surest attack"], best)
+    beside = figures["Surest attack"][1]
     assert beside.startswith(f"{best['view']}: shift of odds (")
     assert "the 95 % interval); 2.72 times allowed" in beside
     own = found.utility.set_index("what").loc["AUC on true rows"]
@@ -606,7 +606,7 @@ def test_a_finding_is_what_stands_first_and_asks_for_attention():
         found = audit(noiser, table)
     assert found.findings
     told = report(noiser, found)
-    check_shift(figures_of(told)["Best attack found"], found.findings[0].attack)
+    check_shift(figures_of(told)["Surest attack"], found.findings[0].attack)
     assert told.html.count('class="tile alarm"') == 1
     assert '<main class="internal broken">' in told.html
     assert str(found.findings[0]) in str(told)
@@ -776,7 +776,7 @@ def test_who_signs_a_swap_that_was_read_from_json_decides_what_who_fitted_it_doe
 def test_no_report_of_noise_that_was_read_from_json_says_that_nothing_is_known(noiser):
     assert "(taken as known: none)" in decisions(noiser)[0]
     read = PufferfishRelease.from_json(noiser.to_json())
-    assert "known= of this artifact is named nowhere" in decisions(read)[0]
+    assert "the artifact does not say which are taken as known" in decisions(read)[0]
 
 
 def test_a_headline_never_contradicts_a_finding_and_says_where_nothing_was_changed(noiser, audited):

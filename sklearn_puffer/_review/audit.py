@@ -231,8 +231,9 @@ class Audit(Document):
             which = "no leak, however large," if self.caught else "not even the rows as they are"
             return f"{which} would have been found"
         best = min(self.attacks, key=lambda attack: attack.findable)
-        leak = f"a leak of {times(best.findable)} or more, where {times(best.allowed)} are allowed,"
-        return f"{leak} would have been found, and less may be missed"
+        leak = f"a leak of {times(best.findable)} or more to {best.view}"
+        found = f"where {times(best.allowed)} are allowed, would have been found"
+        return f"{leak}, {found}; less, or to other readers, may be missed"
 
     def _picture(self) -> Bars:
         """Return the area of the surest attack beside a guess and the rows as they are."""
@@ -632,7 +633,7 @@ def _notes(release: Release, estimator: TableRelease, readers: Sequence[Reader])
         "Nobody who holds the list of fitted people was tried: that takes the counts and the "
         "channel of the fitted estimator itself, and typical rows that are not drawn column by "
         "column.": (typical and not holds_list),
-        "Rows that were in fit do not show how other rows differ: hold the audited ones out.": (
+        "Rows that were in fit do not show how other rows differ: audited ones must be others.": (
             not release.exchanged
         ),
         "The estimator has a random_state: who knows it can undo the release, which these "

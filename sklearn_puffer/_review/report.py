@@ -73,7 +73,7 @@ class Report(Document):
     >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table)
     >>> told = report(noiser, kind="external", name="loans")
     >>> print(told.markdown.splitlines()[0])
-    # Report of loans, for recipients: the guarantee holds
+    # Report of loans, for recipients: the guarantee holds for readers named below
     >>> told.to_dict()["schema"], told.holds
     ('sklearn_puffer.report/1', True)
     """
@@ -288,7 +288,7 @@ class _Settings:
             Section("What this report leaves out", sentences=_LEFT_OUT),
             self.about(name, by),
         ]
-        headline = f"Report{_of(name)}, for recipients: the guarantee holds"
+        headline = f"Report{_of(name)}, for recipients: the guarantee holds for readers named below"
         record = {
             "version": __version__,
             "fitted": {"date": certificate.date, "version": certificate.version},
@@ -375,7 +375,7 @@ OF_RAW_ROWS = (
 _TESTS_ONLY = (
     "random_state is set, which makes the noise reproducible: NOTHING IS PROMISED outside tests"
 )
-_FIGURE = "Best attack found"
+_FIGURE = "Surest attack"
 _OWN = ("Settings", "What survives", "What else")
 """Parts of an audit and a plan that stand on their own pages alone."""
 
@@ -406,6 +406,9 @@ class _Rows(_Settings):
         own = [said for said in self.certificate.assumptions if UNCOVERED in said]
         planned = [f"In the table of the plan: {said}" for said in notes if UNCOVERED in said]
         self.of_order = own or planned
+        # simulated: of many rows with typical ones together, for who holds the list
+        typical = getattr(self.certificate, "prototypes", None)
+        self.file_tells = typical is not None and typical.table > self.certificate.epsilon
 
     def report(self, name: str, by: str) -> Report:
         """Return the report to sign."""
@@ -460,12 +463,13 @@ class _Rows(_Settings):
             _TESTS_ONLY: self.seeded,
             "AN AUDIT FOUND MORE THAN WAS GUARANTEED": self.audit and self.audit.findings,
             f"the certificate {told}": True,
+            "BUT A WHOLE FILE TELLS MORE TO WHO HOLDS THE LIST OF PEOPLE": self.file_tells,
             "BUT THE ORDER OR INDEX OF THE ROWS TELLS A SECRET": self.of_order,
         }
         return [said for said, true in applies.items() if true]
 
     def _of_use(self) -> Iterator[str]:
-        """Yield what insiders reached, what is left out, and where values keep next to nothing."""
+        """Yield what insiders reached, what is left out, untested, or keeps next to nothing."""
         for own in () if self.audit is None else self.audit._by_reader():
             if own.view == INSIDER:
                 free = math.isnan(own.allowed)
@@ -478,6 +482,8 @@ class _Rows(_Settings):
         out = [name for name in self.rules.names if name not in self.rules.order]
         if out := [shown(name) for name in out if name not in self.rules.sensitive]:
             yield f"Left out of the release, besides what is sensitive: {', '.join(out)}."
+        if self.audit is not None and self.audit.untested:
+            yield f"Not attacked, as too few rows have them: {'; '.join(self.audit.untested)}."
         if any(column.worse for column in self.certificate.utility):
             yield from self.certificate._what_changes()
 
@@ -499,7 +505,7 @@ class _Rows(_Settings):
     def _decisions(self) -> Iterator[str]:
         """Yield what nobody but who answers for the data can decide."""
         joined, known = getattr(self.noiser, "joined", None), self.known
-        beside = "known= of this artifact is named nowhere"
+        beside = "the artifact does not say which are taken as known"
         if known is not None:
             beside = f"taken as known: {', '.join(map(shown, known)) or 'none'}"
         if joined is not None:
@@ -517,7 +523,7 @@ class _Rows(_Settings):
         yield (
             "Order: whether rows were sorted by what tells a secret; in doubt, shuffle them first."
         )
-        attacks = "whether to sign what nobody attacked; an audit (audit=) does."
+        attacks = "whether to sign what nobody attacked; an audit would."
         if self.audit is not None and self.audit.findings:
             attacks = (
                 "one tells more than was guaranteed; release nothing before that is explained."
@@ -541,7 +547,7 @@ class _Rows(_Settings):
             ["Values that stay equal", f"{stay:.1%}", "of all values, on average"],
             *_typical(self.certificate),
             [_FIGURE, *self._attack()],
-            ["Task", "not measured", "an audit with task= measures one"],
+            ["Task", "not measured", "an audit with a task measures it"],
         ]
         for figure in () if audit is None else audit.survived:
             if figure.what in ("AUC on true rows", "R2 on true rows"):
@@ -555,7 +561,7 @@ class _Rows(_Settings):
         """Return how far the best reader shifted odds, and what stands beside it."""
         audit, attack = self.audit, None if self.audit is None else self.audit._surest()
         if attack is None:
-            return "none tried", "an audit (audit=) measures it"
+            return "none tried", "an audit measures it"
         if not (audit._sees() or audit.findings):
             return "none could be found", "by attackers as weak, or rows as few; audit more rows"
         allowed = f"{times(attack.allowed)} allowed"
@@ -577,7 +583,7 @@ def _typical(certificate: Any) -> list[list[str]]:
     known = "; beside known columns" if facts.strata is not None else ""
     number = f"at most, each typical of {facts.smallest} fitted rows or more{known}"
     whole = "simulated, not proven: shift of odds for who holds the list of the fitted people"
-    if facts.table > certificate.epsilon:
+    if facts.table > certificate.epsilon:  # as the first line says, too
         whole += "; MORE THAN OF ONE ROW: keep it from such readers"
     rows = ["Different rows", f"{facts.n_prototypes}", number]
     file = ["Whole file", times(facts.table), whole]
