@@ -636,7 +636,7 @@ def test_a_certificate_of_groups_counts_groups_and_says_that_their_sizes_tell():
     assert "50% of the groups are in strata of one secret" in told.splitlines()[0]
     assert "in the stratum, which is given by the size of the group." in told
     assert "tells by itself: 50.0% of the groups" in told
-    assert "Where just two groups of a stratum have a secret" in told
+    assert "Of two groups who alone have a secret" in told
     assert "are such two" not in told  # which is nobody here
     assert "of the people" not in told
 

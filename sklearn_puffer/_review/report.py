@@ -475,9 +475,8 @@ class _Rows(_Settings):
                 free = math.isnan(own.allowed)
                 allowed = "no limit is guaranteed" if free else f"{times(own.allowed)} allowed"
                 yield (
-                    "Insiders, who find their own row with somebody else: shift of odds "
-                    f"{shift(own)} ({ends(own)}, the 95 % interval); "
-                    f"{allowed}{within_chance(own)}."
+                    "Insiders, who find their own row with somebody else, shifted odds "
+                    f"{shift(own)} ({ends(own)}); {allowed}{within_chance(own)}."
                 )
         out = [name for name in self.rules.names if name not in self.rules.order]
         if out := [shown(name) for name in out if name not in self.rules.sensitive]:
@@ -529,9 +528,9 @@ class _Rows(_Settings):
                 "one tells more than was guaranteed; release nothing before that is explained."
             )
         elif self.audit is not None and self.audit.attacks:
-            attacks = f"whether those that were tried are enough: {self.audit._findable()}."
+            attacks = "whether those that were tried are enough, by what they would have found."
         yield f"Attacks: {attacks}"
-        yield "Use: whether what is left serves its purpose, by the changes above, and by the task."
+        yield "Use: whether what is left serves its purpose, by change and task."
 
     def _figures(self) -> Section:
         """Return the figures that are looked at first, with their picture."""

@@ -100,8 +100,8 @@ class ExchangeFacts:
         return (
             "An insider who finds his own row with somebody, and goes by nothing else (not even by "
             "the row he holds himself), shifts the odds about the holder at most "
-            f"{times(self.insiders)}{_OF_DISTANCE if self.distances else ''}. Where just two "
-            f"{who} of a stratum have a secret, each of them learns that the holder has another."
+            f"{times(self.insiders)}{_OF_DISTANCE if self.distances else ''}. Of two {who} who "
+            "alone have a secret, each learns that the holder has another."
         )
 
     def proven_of_insiders(self, who: str) -> str:
