@@ -66,7 +66,7 @@ intersphinx_mapping = inventories.reachable(
 nitpick_ignore_regex = [
     ("py:obj", ".*"),  # what `autolink` made of a word in a docstring
     ("py:.*", r"(numpy|scipy|sklearn|pandas|collections|typing)\..*"),
-    ("py:class", r"sklearn_puffer\._noise\.mixed\.MixedNoise"),  # one of the two that Noise is
+    ("py:class", r"sklearn_puffer\._noise\.family\.MixedNoise"),  # one of the two that Noise is
 ]
 
 # These take seconds; the others are shown as they are, since they take minutes or ask for tables.
