@@ -447,10 +447,10 @@ def test_few_of_the_others_give_an_upper_end():
     users = [User(LAWS["plain"], alternative=LAWS["negative"]), User(LAWS["gap"], count=200)]
     losses = SumLosses(users, user_pairs(users[:1], "distribution"))
     for theta in (0.5, 3.0, 40.0):
-        exact = float(losses.interval_of(0, theta)[1].max())
+        exact = float(losses._interval_of(0, theta)[1].max())
         for budget in (0.0, exact * 0.5, exact * 1.01, exact * 2.0, math.inf):
-            upper = losses.upper(0, theta, budget)
-            assert exact * (1.0 - 1e-12) <= upper <= losses.worst_case_of(0, theta)[1].max()
+            upper = losses._larger_end(0, theta, budget)
+            assert exact * (1.0 - 1e-12) <= upper <= losses._worst_case_of(0, theta)[1].max()
             assert upper <= budget or budget < exact
 
 
@@ -458,7 +458,7 @@ def test_all_of_the_others_count_where_six_of_them_have_wide_values():
     p, q = (Discrete([0, 1, 20_000], masses) for masses in ([0.5, 0.2, 0.3], [0.3, 0.3, 0.4]))
     users = [User(p, alternative=q, count=6)]
     pairs = user_pairs(users, "distribution")
-    assert SumLosses(users, pairs).counts_all(0)
+    assert SumLosses(users, pairs)._allows_for_all(0)
     lower, upper = SumLosses(users, pairs).intervals(2000.0)
     assert np.all(upper - lower < 1e-9)
 
@@ -593,7 +593,7 @@ def test_whoever_is_counted_on_the_ends_hold_the_loss(theta, monkeypatch):
     exact = SumLosses(users, pairs).intervals(theta)
     monkeypatch.setattr(sum_losses, "SHORT_SUM", 200)
     monkeypatch.setattr(sum_losses, "LONG_SUM", 2000)
-    assert not SumLosses(users, pairs).counts_all(0)
+    assert not SumLosses(users, pairs)._allows_for_all(0)
     lower, upper = SumLosses(users, pairs).intervals(theta)
     assert np.all(lower <= exact[1])
     assert np.all(exact[0] <= upper)
@@ -639,7 +639,7 @@ def test_a_million_users_are_answered_for(monkeypatch):
     found = sum_scale(users, pairs, 0.05)
     losses = SumLosses(users, pairs)
     lower, upper = losses.intervals(found.scale)
-    assert not SumLosses(users, pairs).counts_all(0)
+    assert not SumLosses(users, pairs)._allows_for_all(0)
     assert lower.max() <= 0.05 * (1.0 + 1e-12)
     assert upper.max() - lower.max() < 1e-8
     assert losses.intervals(found.scale * 0.999)[0].max() > 0.05

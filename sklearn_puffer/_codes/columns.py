@@ -208,9 +208,14 @@ class Column:
                 )
         return values
 
+    @property
+    def knots(self) -> FloatArray:
+        """Where codes of numbers change: the atoms, or the edges of bins."""
+        return self.atoms if self.edges is None else self.edges
+
     def codes_of_numbers(self, values: FloatArray) -> Array:
         """Return the codes of numbers: of atoms, or of bins."""
-        return np.searchsorted(self.atoms if self.edges is None else self.edges, values)
+        return np.searchsorted(self.knots, values)
 
     def value_of(self, code: int) -> Any:
         """Return the value of a code."""
@@ -460,7 +465,7 @@ _made: WeakKeyDictionary[Column, Lookup] = WeakKeyDictionary()
 def _lookup_of(column: Column) -> Lookup:
     """Return the lookup of the edges of a binned column, or of the atoms of another one."""
     if column not in _made:
-        _made[column] = Lookup(column.atoms if column.edges is None else column.edges)
+        _made[column] = Lookup(column.knots)
     return _made[column]
 
 

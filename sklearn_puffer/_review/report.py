@@ -406,9 +406,6 @@ class _Rows(_Settings):
         own = [said for said in self.certificate.assumptions if UNCOVERED in said]
         planned = [f"In the table of the plan: {said}" for said in notes if UNCOVERED in said]
         self.of_order = own or planned
-        # simulated: of many rows with typical ones together, for who holds the list
-        typical = getattr(self.certificate, "prototypes", None)
-        self.file_tells = typical is not None and typical.table > self.certificate.epsilon
 
     def report(self, name: str, by: str) -> Report:
         """Return the report to sign."""
@@ -463,7 +460,7 @@ class _Rows(_Settings):
             _TESTS_ONLY: self.seeded,
             "AN AUDIT FOUND MORE THAN WAS GUARANTEED": self.audit and self.audit.findings,
             f"the certificate {told}": True,
-            "BUT A WHOLE FILE TELLS MORE TO WHO HOLDS THE LIST OF PEOPLE": self.file_tells,
+            "BUT A WHOLE FILE TELLS MORE TO WHO HOLDS THE LIST OF PEOPLE": _file_tells(certificate),
             "BUT THE ORDER OR INDEX OF THE ROWS TELLS A SECRET": self.of_order,
         }
         return [said for said, true in applies.items() if true]
@@ -574,6 +571,12 @@ def _of(name: str) -> str:
     return f" of {shown(name)}" if name else ""
 
 
+def _file_tells(certificate: Any) -> bool:
+    """Return whether a file of typical rows told more than one row, to who holds the list."""
+    facts = getattr(certificate, "prototypes", None)  # simulated
+    return facts is not None and facts.table > certificate.epsilon
+
+
 def _typical(certificate: Any) -> list[list[str]]:
     """Return how many typical rows there are, and what the whole file told who holds the list."""
     facts = getattr(certificate, "prototypes", None)
@@ -582,7 +585,7 @@ def _typical(certificate: Any) -> list[list[str]]:
     known = "; beside known columns" if facts.strata is not None else ""
     number = f"at most, each typical of {facts.smallest} fitted rows or more{known}"
     whole = "simulated, not proven: shift of odds for who holds the list of the fitted people"
-    if facts.table > certificate.epsilon:  # as the first line says, too
+    if _file_tells(certificate):
         whole += "; MORE THAN OF ONE ROW: keep it from such readers"
     rows = ["Different rows", f"{facts.n_prototypes}", number]
     file = ["Whole file", times(facts.table), whole]

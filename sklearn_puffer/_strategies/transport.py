@@ -135,10 +135,8 @@ def couplings(pairs: Sequence[PriorPair], noise: Noise) -> list[Couplings]:
     if in_line or all(min(np.count_nonzero(side.counts) for side in pair) == 1 for pair in pairs):
         return [natural]
     # orders of the rows: along the axes that spread most, and along their weighted sum
-    rows, scales = (
-        np.concatenate([side.rows for pair in pairs for side in pair]),
-        noise.axis_scales(axes),
-    )
+    rows = np.concatenate([side.rows for pair in pairs for side in pair])
+    scales = noise.axis_scales(axes)
     order = np.argsort(-np.ptp(rows, axis=0) / scales, kind="stable")
     leading = [axis for axis in order[:3] if axis != 0]
     north_west = [

@@ -145,7 +145,7 @@ class SumLosses:
         other users has more than 2^17 steps, the upper end counts on some of them only, and the
         lower end holds whoever they are.
         """
-        return self._of_all(self.interval_of, theta)
+        return self._of_all(self._interval_of, theta)
 
     def worst_case(self, theta: float) -> tuple[FloatArray, FloatArray]:
         """Return proven ends of the largest losses over all other users.
@@ -167,7 +167,7 @@ class SumLosses:
         TypeError, ValueError
             If ``theta`` is not a positive finite number.
         """
-        return self._of_all(self.worst_case_of, theta)
+        return self._of_all(self._worst_case_of, theta)
 
     def _of_all(self, ends: Ends, theta: float) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper ends of all pairs, of shape (n_pairs, 2)."""
@@ -175,82 +175,30 @@ class SumLosses:
         lower, upper = zip(*(ends(k, scale) for k in range(len(self.pairs))), strict=True)
         return np.stack(lower), np.stack(upper)
 
-    def interval_of(self, k: int, theta: float) -> tuple[FloatArray, FloatArray]:
-        """Return both ends of the losses of a pair for the given users.
-
-        Parameters
-        ----------
-        k : int
-            The position of the pair.
-        theta : float
-            Scale of the Laplace noise.
-
-        Returns
-        -------
-        tuple of ndarray, each of shape (2,)
-            Lower and upper ends, in nats: from ``p`` to ``q``, and back.
-        """
+    def _interval_of(self, k: int, theta: float) -> tuple[FloatArray, FloatArray]:
+        """Return both ends of the losses of a pair for the given users."""
         if theta == 0.0:
             return np.zeros(2), np.full(2, self._without_noise(k))
-        lower, worst = self.worst_case_of(k, theta)
+        lower, worst = self._worst_case_of(k, theta)
         if self.pairs[k].shift is not None:
             return lower, worst
         upper, lower = self._upper(k, theta, -inf), least_loss(self.pairs[k], theta)
-        if self.counts_all(k):
+        if self._allows_for_all(k):
             lower = np.maximum(lower, self._end_of_interval(k, theta, worst, -1.0, LONG_SUM))
         return np.minimum(lower, upper), upper
 
-    def upper(self, k: int, theta: float, budget: float) -> float:
-        """Return an upper end of the larger loss: a loose one if it is within the budget.
-
-        Parameters
-        ----------
-        k : int
-            The position of the pair.
-        theta : float
-            Scale of the Laplace noise.
-        budget : float
-            In nats.
-
-        Returns
-        -------
-        float
-            In nats.
-        """
+    def _larger_end(self, k: int, theta: float, budget: float) -> float:
+        """Return an upper end of the larger loss: a loose one if it is within the budget."""
         if theta == 0.0:
             return self._without_noise(k)
         return float(self._upper(k, theta, budget).max())
 
-    def counts_all(self, k: int) -> bool:
-        """Return whether the interval of a pair allows for all of the other users.
-
-        Parameters
-        ----------
-        k : int
-            The position of the pair.
-
-        Returns
-        -------
-        bool
-            False where a long sum is cut: the interval is that of fewer users.
-        """
+    def _allows_for_all(self, k: int) -> bool:
+        """Return whether the interval of a pair allows for all of the other users."""
         return self.pairs[k].shift is not None or self._counts_all(k, LONG_SUM)
 
-    def worst_case_of(self, k: int, theta: float) -> tuple[FloatArray, FloatArray]:
-        """Return both ends of the losses without other users: the worst case over these.
-
-        Parameters
-        ----------
-        k : int
-            The position of the pair.
-        theta : float
-            Scale of the Laplace noise.
-
-        Returns
-        -------
-        tuple of ndarray, each of shape (2,)
-            Lower and upper ends, in nats: from ``p`` to ``q``, and back.
-        """
+    def _worst_case_of(self, k: int, theta: float) -> tuple[FloatArray, FloatArray]:
+        """Return both ends of the losses without other users: the worst case over these."""
         shift = self.pairs[k].shift
         if shift is not None:
             if shift == 0.0 or theta == 0.0:
@@ -266,7 +214,7 @@ class SumLosses:
         return lower[0], upper[0]
 
     def _without_noise(self, k: int) -> float:
-        worst = self.worst_case_of(k, 0.0)[1]
+        worst = self._worst_case_of(k, 0.0)[1]
         if self.pairs[k].shift is not None:
             return float(worst.max())
         losses, error = self._suprema(k, 0.0, worst, SHORT_SUM)
@@ -278,7 +226,7 @@ class SumLosses:
         First with none, then with a short sum, then with a long one; with none where slightly less
         noise would exceed the budget whoever the others are.
         """
-        worst = ends = self.worst_case_of(k, theta)[1]
+        worst = ends = self._worst_case_of(k, theta)[1]
         if self.pairs[k].shift is not None or not worst.any():
             return worst
         if least_loss(self.pairs[k], theta * (1.0 - _SLIGHTLY)).max() > budget >= 0.0:
@@ -516,7 +464,7 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
     budget = check_positive(epsilon, "epsilon")
     losses = SumLosses(users, pairs)
     return smallest_scale(
-        lambda k, scale: losses.upper(k, scale, budget),
+        lambda k, scale: losses._larger_end(k, scale, budget),
         [reach_of(pair) / budget for pair in losses.pairs],
         budget,
     )
@@ -591,5 +539,5 @@ def worst_case_scale(
     losses = SumLosses(users, pairs)
     guesses = [reach_of(pair) / budget for pair in losses.pairs]
     return smallest_scale(
-        lambda k, scale: float(losses.worst_case_of(k, scale)[1].max()), guesses, budget
+        lambda k, scale: float(losses._worst_case_of(k, scale)[1].max()), guesses, budget
     )

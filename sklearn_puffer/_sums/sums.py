@@ -113,7 +113,7 @@ class DiscreteSum:
         budget; the other pairs keep that.
         """
         losses, everybody = self._pair_losses, range(len(self.pairs))
-        worst = np.stack([losses.worst_case_of(k, theta)[1] for k in everybody])
+        worst = np.stack([losses._worst_case_of(k, theta)[1] for k in everybody])
         counts = np.ones((len(self.pairs), 1))
         if self.together:
             counts[:, 0] = [self.users[pair.user].count for pair in self.pairs]
@@ -130,9 +130,9 @@ class DiscreteSum:
         if len(chosen) * sum(losses.spans_in_steps) > _MOST_WORK:
             chosen = chosen[worst[chosen].max(axis=1) > notion.epsilon]
         for k in chosen.tolist():
-            least, most = losses.interval_of(k, theta)
+            least, most = losses._interval_of(k, theta)
             lower[k], upper[k] = np.maximum(lower[k], least), np.minimum(upper[k], most)
-            exact[k] = theta == 0.0 or losses.counts_all(k)
+            exact[k] = theta == 0.0 or losses._allows_for_all(k)
         return Losses(lower, upper, worst, exact)
 
     @cached_property
