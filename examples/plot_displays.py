@@ -24,13 +24,7 @@ from _shared import save
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_puffer import PufferfishNoiser, audit, plan
-from sklearn_puffer.displays import (
-    AuditDisplay,
-    LossDisplay,
-    ReleaseDisplay,
-    TradeoffDisplay,
-    UtilityDisplay,
-)
+from sklearn_puffer.displays import AuditDisplay, LossDisplay, UtilityDisplay
 
 REGIONS = ["north", "south", "east", "west"]
 JOBS = ["sales", "care", "crafts", "office", "none"]
@@ -93,22 +87,6 @@ draw("losses", LossDisplay.from_noiser, noiser)
 print(f"The worst pair loses {noiser.certificate_.loss:.3f} nats of a budget of 2.")
 
 # %%
-# A column before and after
-# -------------------------
-#
-# `ReleaseDisplay.from_noiser` draws the distribution of one column in the table, and the
-# distribution that released values are expected to have. Numbers are densities: noise makes them
-# wider.
-
-draw("before_and_after", ReleaseDisplay.from_noiser, noiser, table, column="income")
-
-# %%
-# Categories are bars. Of the released ones the plain part are values that stay as they were; the
-# hatched part comes from others.
-
-draw("jobs", ReleaseDisplay.from_noiser, noiser, table, column="job")
-
-# %%
 # What attackers reach
 # --------------------
 #
@@ -120,18 +98,6 @@ draw("jobs", ReleaseDisplay.from_noiser, noiser, table, column="job")
 many, options = people(200_000), {"public": ["age", "job"], "n_bins": {"age": 4}}
 two = many[many["region"].isin(["north", "west"])]
 rows, held = two[:-5000], two[-5000:]
-audits = {}
-for epsilon in (0.4, 0.6, 1.0):
-    noiser = PufferfishNoiser(epsilon, sensitive="region", **options).fit(rows)
-    audits[f"epsilon {epsilon}"] = audit(noiser, held, {"linear": LogisticRegression()})
-draw("audit", AuditDisplay.from_audit, audits["epsilon 0.6"])
-
-# %%
-# Attack against utility
-# ----------------------
-#
-# `TradeoffDisplay.from_audits` has a point for each audit: what the rows are good for on the
-# horizontal axis, what the best attack reaches on the vertical one, and above it what was allowed.
-# Good releases lie at the lower right; the star is the rows as they are.
-
-draw("tradeoff", TradeoffDisplay.from_audits, audits)
+noiser = PufferfishNoiser(0.6, sensitive="region", **options).fit(rows)
+audited = audit(noiser, held, {"linear": LogisticRegression()})
+draw("audit", AuditDisplay.from_audit, audited)

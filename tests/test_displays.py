@@ -1,7 +1,6 @@
 """Displays: the data that are drawn, held against hand-made numbers, and what is on the axes."""
 
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -25,9 +24,6 @@ from sklearn_puffer.displays import (
     AuditDisplay,
     LossDisplay,
     PrototypeDisplay,
-    PrototypesTriedDisplay,
-    ReleaseDisplay,
-    TradeoffDisplay,
     UtilityDisplay,
     noisers,
 )
@@ -209,69 +205,6 @@ def test_an_audit_is_drawn_beside_what_is_allowed_and_the_control():
         AuditDisplay.from_audit(1)
 
 
-def compared(auc, accuracy, allowed=0.7, **more):
-    """Return an audit whose best attack reaches an area, and whose rows are so useful."""
-    attacks = (an_attack("trees", auc, **more), an_attack("linear", auc - 0.2))
-    attacks = tuple(replace(each, auc_allowed=allowed) for each in attacks)
-    survived = [
-        Survived("unchanged share", name, 1.0, kept) for name, kept in (("a", 0.5), ("b", 0))
-    ]
-    if accuracy is not None:
-        survived.append(Survived("AUC on true rows", "y", 0.9, accuracy))
-    control = (an_attack("trees", 0.95), an_attack("linear", 0.8))
-    return Audit(attacks, control, "a guarantee", 9, 9, 3, 3, 3, survived=tuple(survived))
-
-
-def test_attack_is_drawn_against_utility_with_intervals_and_one_line_of_what_is_allowed():
-    audits = {"$x$": compared(0.6, 0.8), "y": compared(0.55, 0.7)}
-    display = TradeoffDisplay.from_audits(audits)
-    assert (display.what, display.names) == ("AUC on true rows", ["$x$", "y"])
-    assert display.utility.tolist() == [0.8, 0.7]
-    assert display.attack.tolist() == [0.6, 0.55]
-    np.testing.assert_allclose(display.high - display.low, 0.15)
-    assert display.before.tolist() == [[0.9, 0.95], [0.9, 0.95]]
-    ax = display.plot(ax=axes()).ax_
-    assert (ax.get_xlabel(), ax.get_ylabel()) == (
-        "AUC on true rows",
-        "area under the ROC curve",
-    )
-    assert any(set(line.get_ydata()) == {0.7} for line in ax.lines)
-    told = {text.get_text() for text in ax.get_legend().get_texts()}
-    assert told == {r"\$x\$", "y", "rows as they are", "allowed at most"}
-    ax.figure.canvas.draw()
-
-
-def test_where_guarantees_differ_each_point_has_a_mark_of_its_own():
-    audits = {"release 1": compared(0.6, None), "other": compared(0.55, None, allowed=0.8)}
-    display = TradeoffDisplay.from_audits(audits)
-    assert (display.what, display.names) == ("unchanged share", ["release 1", "other"])
-    assert display.utility.tolist() == [0.25, 0.25]
-    ax = display.plot(ax=axes()).ax_
-    marks = [each for each in ax.collections if each.get_label() == "allowed at most"]
-    assert marks[0].get_offsets().tolist() == [[0.25, 0.7], [0.25, 0.8]]
-
-
-def test_points_of_a_picture_differ_without_their_colours():
-    audits = {f"{k}": compared(0.5 + k / 100, k / 10) for k in range(9)}
-    ax = TradeoffDisplay.from_audits(audits).plot(ax=axes()).ax_
-    points = [each.lines[0] for each in ax.containers]
-    assert len({(each.get_marker(), each.get_fillstyle()) for each in points}) == 9
-
-
-@pytest.mark.parametrize(
-    ("audits", "more", "message"),
-    [
-        (3, {}, "audits must be {name: Audit}"),
-        ([compared(0.6, None)], {}, "audits must be {name: Audit}"),
-        ({}, {}, "audits is empty"),
-        ({"a": compared(0.6, None)}, {"utility": "AUC on true rows"}, "is no figure that every"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused(audits, more, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        TradeoffDisplay.from_audits(audits, **more)
-
-
 def test_names_are_no_formulas_and_stay_on_one_line():
     assert noisers.label("$\\frac$") == r"\$\\frac\$"
     assert noisers.label("x" * 50) == "x" * 23 + "…"
@@ -299,22 +232,17 @@ def test_dark_and_light_differ_in_grey_and_so_does_the_map_along_its_way():
 MAKERS = {
     UtilityDisplay: ("from_plan", 1),
     LossDisplay: ("from_noiser", 1),
-    ReleaseDisplay: ("from_noiser", 2),
     AuditDisplay: ("from_audit", 1),
-    TradeoffDisplay: ("from_audits", 1),
     PrototypeDisplay: ("from_microaggregator", 1),
-    PrototypesTriedDisplay: ("from_microaggregator", 1),
 }
 
 
 @pytest.mark.filterwarnings("ignore:typical rows are hardly nearer")
 @pytest.mark.slow
 def test_what_makes_a_display_draws_it_as_plot_does(noiser, planned):
-    found = compared(0.6, 0.8)
-    given = [planned], [noiser], [noiser, TABLE], [found], [{"a": found}]
+    found = Audit((an_attack("trees", 0.6),), (an_attack("trees", 0.95),), "kept", 9, 9, 3, 3, 3)
     rows = PufferfishMicroaggregator(sensitive="loan", public=["cars"])
-    rows.fit(TABLE)
-    given = *given, [rows], [rows]
+    given = [planned], [noiser], [found], [rows.fit(TABLE)]
     assert set(MAKERS) == {getattr(displays, n) for n in DISPLAYS}
     for (kind, (maker, _)), own in zip(MAKERS.items(), given, strict=True):
         ax, style = axes(), {"alpha": 0.5}

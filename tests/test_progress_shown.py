@@ -16,13 +16,12 @@ from sklearn_puffer import PersonLedger, PufferfishNoiser, PufferfishRelease
 from sklearn_puffer._base import counted, listening, progress, reporting, task
 from sklearn_puffer._engines import stream_of
 from sklearn_puffer._ledgers import persons
-from sklearn_puffer._noiser import against, utility
+from sklearn_puffer._noiser import against
 from sklearn_puffer._release import check_stream
 from sklearn_puffer._sets import SetLosses
 from sklearn_puffer._sets.simultaneous_sets import set_around_counts
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.cli import main
-from sklearn_puffer.displays import ReleaseDisplay
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete
@@ -361,17 +360,6 @@ def test_cells_on_a_plane_are_ordered_with_a_time_left(at_once, capsys):
     with listening(1, "work"):
         SetLosses([tuple(around)], Laplace(), Pufferfish(0.5)).losses(1.0)
     assert re.search(r"cells ordered: [\d,]+ of [\d,]+ \(\d\d%\); about 1 s left\n", told(capsys))
-
-
-def test_a_display_of_expected_moves_tells(at_once, monkeypatch, capsys):
-    monkeypatch.setattr(utility, "_ENTRIES", 1)
-    noiser = fitted(public=["visits"])
-    for verbose in (0, 1):
-        ReleaseDisplay.from_noiser(noiser, table(), verbose=verbose)
-        err = told(capsys)
-        assert ("moves of the values; parts of the values followed: 2 of 5" in err) == bool(verbose)
-    with pytest.raises(TypeError, match="verbose must be"):
-        ReleaseDisplay.from_noiser(noiser, table(), verbose="yes")
 
 
 def test_a_ledger_of_persons_tells(at_once, monkeypatch, tmp_path, capsys):

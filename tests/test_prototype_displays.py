@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 from matplotlib.figure import Figure
 
-from sklearn_puffer import PufferfishMicroaggregator, PufferfishRelease
-from sklearn_puffer.displays import PrototypeDisplay, PrototypesTriedDisplay, ReleaseDisplay
+from sklearn_puffer import PufferfishMicroaggregator
+from sklearn_puffer.displays import PrototypeDisplay
 
 BITS = np.random.default_rng(5)
 N = 1_500
@@ -64,19 +64,6 @@ def test_two_typical_rows_lie_as_far_apart_as_they_differ():
     assert drawn == [2, 0, 2, 0]
 
 
-@pytest.mark.slow
-def test_the_change_is_drawn_over_the_numbers_that_were_tried():
-    rows = PufferfishMicroaggregator(1.0, sensitive="loan", min_size=50, level=None).fit(TABLE)
-    display = PrototypesTriedDisplay.from_microaggregator(rows, ax=axes())
-    line = display.ax_.lines[0].get_xydata()
-    assert [tuple(each) for each in line] == sorted(rows.certificate_.facts.tried)
-    assert len(line) > 1
-    assert display.changes[display.numbers == display.taken] == display.changes.min()
-    assert sum(bar.get_height() for bar in display.ax_.patches) == pytest.approx(
-        display.changes.min()
-    )
-
-
 def test_typical_rows_of_a_copy_and_of_a_lazy_table_are_drawn_as_those_of_the_fit():
     options = {"sensitive": "loan", "n_prototypes": 2, "level": None}
     X = TABLE.loc[:299, ["loan", "cars"]]
@@ -99,35 +86,6 @@ def test_typical_rows_are_drawn_as_large_as_the_weights_of_their_rows():
     assert display.sizes.tolist() == [300, 100]
 
 
-def test_a_release_of_typical_rows_has_no_column_of_noise_to_draw(rows):
-    with pytest.raises(TypeError, match="must release noise, got PufferfishMicroaggregator"):
-        ReleaseDisplay.from_noiser(rows, TABLE, column="cars", ax=axes())
-
-
-@pytest.mark.parametrize("kind", [PrototypeDisplay, PrototypesTriedDisplay])
-def test_what_is_no_fitted_microaggregator_is_refused(kind):
+def test_what_is_no_fitted_microaggregator_is_refused():
     with pytest.raises(TypeError, match="must be a fitted PufferfishMicroaggregator"):
-        kind.from_microaggregator(TABLE, ax=axes())
-
-
-@pytest.mark.filterwarnings("ignore:typical rows are hardly nearer")
-@pytest.mark.slow
-@pytest.mark.parametrize("y", [None, TABLE["debt"] > 12.0], ids=["no y", "y"])
-def test_the_change_over_epsilon_is_that_of_fits_with_other_budgets(y):
-    options = {"sensitive": "loan", "n_prototypes": 6}
-    rows = PufferfishMicroaggregator(0.5, **options).fit(TABLE, y)
-    display = PrototypesTriedDisplay.from_microaggregator(rows, over="epsilon", ax=axes())
-    assert display.numbers.tolist() == [0.125, 0.25, 0.5, 1.0, 2.0]
-    assert display.taken == 0.5
-    for epsilon, change in zip(display.numbers, display.changes, strict=True):
-        facts = PufferfishMicroaggregator(epsilon, **options).fit(TABLE, y).certificate_.facts
-        assert change == pytest.approx(facts.grouping + facts.moving, rel=1e-9)
-    again = pickle.loads(pickle.dumps(rows))
-    drawn = PrototypesTriedDisplay.from_microaggregator(again, over="epsilon", ax=axes())
-    assert drawn.changes.tolist() == display.changes.tolist()
-
-
-def test_budgets_without_a_program_to_solve_again_are_refused(rows):
-    read = PufferfishRelease.from_json(rows.to_json())
-    with pytest.raises(TypeError, match=r"fitted without known columns.*plan\(table"):
-        PrototypesTriedDisplay.from_microaggregator(read, over="epsilon", ax=axes())
+        PrototypeDisplay.from_microaggregator(TABLE, ax=axes())

@@ -23,8 +23,7 @@ from sklearn_puffer import (
 )
 from sklearn_puffer._base import counted, progress, stopping
 from sklearn_puffer._ledgers import persons
-from sklearn_puffer._noiser import against, utility
-from sklearn_puffer.displays import ReleaseDisplay
+from sklearn_puffer._noiser import against
 from sklearn_puffer.priors import Discrete
 from sklearn_puffer.users import User
 
@@ -189,18 +188,6 @@ def test_fits_leave_what_was_fitted_before(stops):
         for at in [*reports][:: max(len(reports) // 8, 1)]:
             stops.stop(at, lambda e=estimator, g=given: e.fit(*g))
             assert state(estimator) == before
-
-
-def test_displays_leave_the_noiser(stops, monkeypatch):
-    monkeypatch.setattr(utility, "_ENTRIES", 1)
-    noiser = fitted(public=["visits"])
-    before = state(noiser)
-
-    def unchanged():
-        assert state(noiser) == before
-
-    work = ReleaseDisplay.from_noiser
-    stopped_everywhere(stops, lambda: work(noiser, table(), verbose=1), unchanged, least=3)
 
 
 @pytest.mark.slow

@@ -188,30 +188,6 @@ def _stacked(rows: Sequence[Any]) -> IntegerRows:
 
 
 @dataclass(frozen=True, eq=False)
-class BudgetCurve:
-    """The change under the channel of least change, as a function of the budget.
-
-    Attributes
-    ----------
-    problem : ChannelProblem
-    distances : ndarray of shape (n, n)
-        The change of all columns, in standard deviations, of rows of a that are released as b,
-        without the scores of labels.
-    n_columns : int
-    """
-
-    problem: ChannelProblem
-    distances: FloatArray
-    n_columns: int
-
-    def change(self, epsilon: float) -> float:
-        """Return the mean change of a column for a budget."""
-        problem = replace(self.problem, epsilon=epsilon)
-        channel = as_matrix(least_change(problem)).toarray()
-        return replace(problem, distances=self.distances).cost(channel) / self.n_columns
-
-
-@dataclass(frozen=True, eq=False)
 class Candidate:
     """Prototypes, and the channel of least change between them for each stratum.
 
@@ -451,18 +427,14 @@ class LearntRows:
             for part in best.parts
         ]
         channels: Any = [csr_array(part.matrix(best.shares)) for part in best.parts]
-        labels, curve, part = None, None, best.parts[0]
+        labels = None
         if strata is not None:  # each has a program of its own
             labels = strata.names, strata.labels
             channels = [dict(zip(strata.labels, channels, strict=True))]
-        elif part.problem is not None:
-            distances = best.changes.distances[np.ix_(part.present, part.present)]
-            curve = BudgetCurve(part.problem, distances, best.n_columns)
         return {
             "prototypes_": values_frame(best.prototypes.rows),
             "counts_": counts_frame(np.vstack(counts), columns, labels),
             "channel_": channels[0],
-            "_budget_curve": curve,
             # rows of a lazy table have no order
             **({} if self.read.is_lazy else {"labels_": best.codes}),
         }

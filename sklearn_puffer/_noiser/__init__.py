@@ -7,4 +7,4 @@ from sklearn_puffer._noiser.priors import Part, SecretPair
 from sklearn_puffer._noiser.problem import Problem
 from sklearn_puffer._noiser.release import ColumnRelease, fingerprint
 from sklearn_puffer._noiser.scales import find_scales
-from sklearn_puffer._noiser.utility import RawDistribution, column_moves, utilities
+from sklearn_puffer._noiser.utility import RawDistribution, utilities

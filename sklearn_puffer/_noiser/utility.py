@@ -1,4 +1,4 @@
-r"""The utility of a release, and the distributions of released values, without any draw.
+r"""The utility of a release, without any draw.
 
 Let a raw value v be released as c(x + K), where x is its atom, K the noise as it is drawn and c
 cuts to the range [l, h] of what can be released. With :math:`A(z) = E[\min(K, z)_+]` and d = v - x,
@@ -7,9 +7,6 @@ cuts to the range [l, h] of what can be released. With :math:`A(z) = E[\min(K, z
 
 since K is symmetric: both sides are sums over :math:`P(K > t)`. A value of an unordered column has
 changed by 1, or not.
-
-Displays show how often values of a group (a value, or an interval of numbers) are released in each
-group. That is computed from distributions, too: a draw would be another release of the same rows.
 """
 
 from __future__ import annotations
@@ -17,18 +14,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, counted
+from sklearn_puffer._base import Array, FloatArray
 from sklearn_puffer._certificates import ColumnUtility, lower_median, summary
-from sklearn_puffer._codes import Column, placed_in
+from sklearn_puffer._codes import Column
 from sklearn_puffer._noise import WHOLE, kept_numerator, to_indices
 from sklearn_puffer._noiser.release import ColumnRelease, scale_of
-from sklearn_puffer._rows import next_table
-from sklearn_puffer._tables import Values, values_of
-from sklearn_puffer._words import listed, quoted
+from sklearn_puffer._tables import Values
 from sklearn_puffer.noise import Noise
 
 # Whole numbers: K is N rounded to the nearest multiple of the step g, so A(j g) is the sum of
@@ -216,124 +210,3 @@ def _in_spreads(change: float, spread: float) -> float:
 def _among_all(chance: float, present: float) -> float:
     """Return the chance among all rows: what is missing stays missing."""
     return min(chance * present + (1.0 - present), 1.0)
-
-
-_ENTRIES = 1 << 20  # chances that are held at a time
-_TAIL = 0.01  # of the noise beyond either end of the axis
-
-
-def column_moves(noiser: Any, table: Any, name: Any, n_bins: int) -> dict[str, Any]:
-    """Return the distributions of a column before and after a release, without a draw.
-
-    These are the fields of a `ReleaseDisplay`, which says what they are.
-    """
-    if not hasattr(noiser, "_check_as_certified") or not hasattr(noiser, "transform_batches"):
-        raise TypeError(
-            f"noiser must be a fitted PufferfishNoiser, got {quoted(noiser)}; call fit first."
-        )
-    noiser._check_as_certified()
-    if noiser._fitted.mechanism.untested:
-        raise TypeError(
-            f"noiser must release noise, got {quoted(noiser)}; read its utility_ for the changes "
-            "of columns."
-        )
-    release = _release_of(noiser._fitted.mechanism.columns, name)
-    read = next_table(noiser, table)
-    column = release.column
-    placed = placed_in(column, values_of(read, column))
-    there = ~(placed.gone | placed.strange)
-    if not there.any():
-        raise ValueError(
-            f"column {quoted(column.name)} has no value in these rows that fit has seen, so there "
-            "is nothing to show; pass rows of the table that was fitted."
-        )
-    raw = atoms = column.atoms[placed.codes[there]]
-    if column.kind in ("float", "integer"):
-        raw = placed.data[there].astype(float)
-        atoms = raw if column.free else atoms
-    labels = _labels(release)
-    cuts = np.arange(0.5, len(labels) - 1.0) if labels else _edges(release, raw, n_bins)
-    states, counts = np.unique(atoms, return_counts=True)
-    shares = counts / len(raw)
-    chances = _chances(release, states, cuts)
-    after, before = shares @ chances, _shares(raw, cuts)
-    moves: dict[str, Any] = {"name": column.name, "labels": labels}
-    moves |= {"left_out": 1.0 - float(there.mean())}
-    if labels is None:
-        within = {"edges": cuts, "before": before[1:-1], "after": after[1:-1]}
-        return moves | within | {"beyond": float(after[0] + after[-1])}
-    own = np.searchsorted(cuts, states)
-    stayed = np.bincount(own, shares * chances[np.arange(len(own)), own], len(labels))
-    return moves | {"edges": None, "before": before, "after": after, "stayed": stayed}
-
-
-def _release_of(releases: Sequence[ColumnRelease], name: Any) -> ColumnRelease:
-    """Return the release of a column, whose name may be left out of a single one."""
-    names = [release.column.name for release in releases]
-    if name is None and len(names) == 1:
-        return releases[0]
-    if name is None or name not in names:
-        raise ValueError(
-            f"column must be one of {listed(names, 10)}, got {quoted(name)}; a display shows one "
-            "released column."
-        )
-    return releases[names.index(name)]
-
-
-def _labels(release: ColumnRelease) -> list[Any] | None:
-    """Return the values of a column that are shown one by one; None of numbers."""
-    column = release.column
-    if column.unordered or (column.kind == "category" and release.output != "noisy"):
-        booleans = [False, True, None][: 2 + (column.missing_code is not None)]
-        return booleans if column.levels is None else list(column.levels)
-    return None
-
-
-def _edges(release: ColumnRelease, raw: FloatArray, n_bins: int) -> FloatArray:
-    """Return the edges of intervals that hold all numbers, and most of them with their noise."""
-    low, high = float(raw.min()), float(raw.max())
-    pad = 0.0
-    if release.noise is not None:
-        pad = scale_of(release)
-        while float(release.noise.mass(pad, math.inf)) > _TAIL:
-            pad *= 1.25
-        pad = min(pad, high - low) if high > low else pad
-    if release.column.whole:
-        first, last = math.floor(low - pad), math.ceil(high + pad)
-        width = max(1, math.ceil((last - first + 1) / n_bins))
-        n = math.ceil((last - first + 1) / width)
-        return np.asarray(first - 0.5 + width * np.arange(n + 1.0))
-    if low == high and not pad:
-        return np.array([low - 0.5, low + 0.5])
-    edges = np.linspace(low - pad, high + pad, n_bins + 1)
-    edges[-1] = np.nextafter(edges[-1], np.inf)
-    return edges
-
-
-def _shares(values: FloatArray, cuts: FloatArray) -> FloatArray:
-    """Return the shares of values between the cuts, and beyond the first and last."""
-    groups = np.searchsorted(cuts, values, side="right")
-    return np.asarray(np.bincount(groups, minlength=len(cuts) + 1) / len(values))
-
-
-def _chances(release: ColumnRelease, atoms: FloatArray, cuts: FloatArray) -> FloatArray:
-    """Return the chance that each atom is released between two cuts, or beyond all of them."""
-    if release.mixing is not None:
-        values = np.array(release.mixing.values)
-        kept = kept_numerator(scale_of(release)) / WHOLE
-        chances = np.tile((1.0 - kept) * release.mixing.probabilities, (len(atoms), 1))
-        chances[np.arange(len(atoms)), release.mixing.codes_of(atoms)] += kept
-        return np.asarray(chances @ np.eye(len(cuts) + 1)[np.searchsorted(cuts, values)])
-    if release.noise is None:
-        return np.eye(len(cuts) + 1)[np.searchsorted(cuts, atoms, side="right")]
-    length, parts = max(1, _ENTRIES // (len(cuts) + 1)), []
-    for at in counted(range(0, len(atoms), length), "parts of the values followed"):
-        indices = to_indices(atoms[at : at + length], release.grid)[:, None]
-        # x + g K lies below a cut where K is smaller than the first whole number at or beyond it
-        steps = np.ceil(cuts / release.grid - indices)
-        # whole numbers: K is noise rounded to the nearest step; others: rounded down
-        edges = (steps - (0.5 if release.whole else 0.0)) * release.grid
-        edges = np.pad(edges, ((0, 0), (1, 1)), constant_values=np.inf)
-        edges[:, 0] = -np.inf
-        parts.append(release.noise.mass(edges[:, :-1], edges[:, 1:]))
-    return np.concatenate(parts)

@@ -3,16 +3,13 @@
 Use this module to show what a release changes and reveals, in a notebook or to those who decide.
 """
 
-from sklearn_puffer.displays.noisers import LossDisplay, ReleaseDisplay
-from sklearn_puffer.displays.prototypes import PrototypeDisplay, PrototypesTriedDisplay
-from sklearn_puffer.displays.reviews import AuditDisplay, TradeoffDisplay, UtilityDisplay
+from sklearn_puffer.displays.noisers import LossDisplay
+from sklearn_puffer.displays.prototypes import PrototypeDisplay
+from sklearn_puffer.displays.reviews import AuditDisplay, UtilityDisplay
 
 __all__ = [
     "AuditDisplay",
     "LossDisplay",
     "PrototypeDisplay",
-    "PrototypesTriedDisplay",
-    "ReleaseDisplay",
-    "TradeoffDisplay",
     "UtilityDisplay",
 ]

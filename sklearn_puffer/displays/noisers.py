@@ -1,4 +1,4 @@
-"""The base of displays, and pictures of a noiser: its losses and its columns.
+"""The base of displays, and the picture of the losses of a noiser.
 
 Only this module imports matplotlib, when a picture is drawn. Nothing global is set: sizes, fonts
 and grids are those of the caller's ``rcParams``. Marks can be distinguished in grey.
@@ -13,9 +13,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sklearn_puffer._base import FloatArray, check_count, check_verbose, listening, task
+from sklearn_puffer._base import FloatArray, check_count
 from sklearn_puffer._certificates import Certificate
-from sklearn_puffer._noiser import column_moves
 from sklearn_puffer._release import TableRelease
 from sklearn_puffer._tables import Name
 from sklearn_puffer._words import listed, quoted, shown
@@ -283,159 +282,6 @@ def _worst(pairs: Sequence[Any], secrets: Sequence[Any]) -> tuple[FloatArray, Fl
         at = place[pair.secret], place[pair.against]
         upper[at], lower[at] = np.fmax(upper[at], pair.upper), np.fmax(lower[at], pair.lower)
     return upper, lower
-
-
-_MOST = 12  # values that have bars
-_MARGIN = 1.25  # of the highest bar, for the legend
-
-
-@dataclass(eq=False)
-class ReleaseDisplay(Display):
-    """The distribution of one column before and after: bars, or a histogram of numbers.
-
-    Parameters
-    ----------
-    name : str or int
-        The column.
-    labels : list or None
-        Its values, if they are categories.
-    edges : ndarray of shape (n + 1,) or None
-        Edges of the histogram, if they are numbers.
-    before, after : ndarray of shape (n,)
-        Shares of the rows with a value.
-    stayed : ndarray of shape (n,) or None
-        Of categories: the part of ``after`` that had the value before.
-    beyond : float
-        The share of rows that are released outside the histogram.
-    left_out : float
-        The share of all rows whose value is missing, or was not seen in `fit`.
-
-    Notes
-    -----
-    Nothing is released to be drawn: ``after`` is the exact mean over all releases of these rows,
-    computed from the distribution of the noise.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from sklearn_puffer import PufferfishNoiser
-    >>> from sklearn_puffer.displays import ReleaseDisplay
-    >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
-    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
-    >>> noiser = PufferfishNoiser(epsilon=2.0, sensitive="loan").fit(table)
-    >>> display = ReleaseDisplay.from_noiser(noiser, table, n_bins=4)
-    >>> display.edges
-    array([-3.5,  0.5,  4.5,  8.5, 12.5])
-    >>> display.before.round(2), display.after.round(2)
-    (array([0.3, 0.3, 0.3, 0.1]), array([0.26, 0.37, 0.27, 0.1 ]))
-    >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
-    """
-
-    name: Name
-    labels: Sequence[Any] | None
-    edges: FloatArray | None
-    before: FloatArray
-    after: FloatArray
-    stayed: FloatArray | None = None
-    beyond: float = 0.0
-    left_out: float = 0.0
-
-    @classmethod
-    def from_noiser(
-        cls,
-        noiser: TableRelease,
-        table: Any,
-        *,
-        column: Any = None,
-        n_bins: int = 30,
-        verbose: int = 0,
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Compare a column of a table with what is released of it.
-
-        Parameters
-        ----------
-        noiser : fitted PufferfishNoiser
-            The noiser that releases the column.
-        table : DataFrame or array-like
-            The raw rows, as `PufferfishNoiser.transform` takes them.
-        column : str or int, default=None
-            The column; may be omitted if only one is released.
-        n_bins : int, default=30
-            The number of bins of the histogram.
-        verbose : int, default=0
-            1 shows progress on standard error after two seconds.
-        ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a figure.
-        **kwargs : dict
-            Passed to `plot`.
-
-        Returns
-        -------
-        ReleaseDisplay
-            Drawn, with its data, ``ax_`` and ``figure_``.
-
-        Raises
-        ------
-        ModuleNotFoundError
-            Without matplotlib, which the extra ``plot`` brings.
-        NotFittedError
-            If the noiser is not fitted.
-        TypeError, ValueError
-            If it releases no noise, the table does not fit, or there is no such column.
-        """
-        check_axes(ax)
-        n_bins, what = check_count(n_bins, "n_bins"), "moves of the values"
-        with listening(check_verbose(verbose), what), task(what, heads=True):
-            moves = column_moves(noiser, table, column, n_bins)
-        return cls(**moves).plot(ax=ax, **kwargs)
-
-    def _draw(self, ax: Any, options: dict[str, Any]) -> None:
-        if self.edges is None:
-            self._draw_bars(ax, options)
-        else:
-            self._draw_histogram(ax, options)
-        top = 100.0 * float(max(self.before.max(), self.after.max()))
-        ax.set_ylim(0.0, _MARGIN * top)
-        ax.legend(fontsize="small")
-
-    def _draw_bars(self, ax: Any, options: dict[str, Any]) -> None:
-        assert self.labels is not None
-        assert self.stayed is not None
-        names, onto = _lumped(self.labels, np.maximum(self.before, self.after), _MOST)
-        before, after = 100.0 * self.before @ onto, 100.0 * self.after @ onto
-        stayed = 100.0 * self.stayed @ onto
-        centres = np.arange(len(names))
-        look = {"width": 0.4, "edgecolor": DARK, "linewidth": 0.8, **options}
-        ax.bar(centres - 0.2, before, label="before", **{"color": DARK, **look})
-        ax.bar(centres + 0.2, stayed, label="stays", **{"color": MIDDLE, **look})
-        hatched = {"color": LIGHT, "hatch": "//", "label": "comes from other values", **look}
-        ax.bar(centres + 0.2, after - stayed, bottom=stayed, **hatched)
-        overlap = sum(len(text) + 2 for text in names) > 60
-        name_ticks(ax.xaxis, names, rotate=overlap)
-        ax.set(xlabel=label(self.name, 60), ylabel="rows (%)")
-
-    def _draw_histogram(self, ax: Any, options: dict[str, Any]) -> None:
-        assert self.edges is not None
-        said = f", {self.beyond:.0%} beyond the axis" if self.beyond >= 0.005 else ""
-        filled = {"fill": True, "color": LIGHT, "edgecolor": MIDDLE, "label": "before"}
-        ax.stairs(100.0 * self.before, self.edges, **{**filled, **options})
-        line = {"color": DARK, "linewidth": 1.8, "label": f"expected after{said}"}
-        ax.stairs(100.0 * self.after, self.edges, baseline=None, **{**line, **options})
-        width = float(self.edges[1] - self.edges[0])
-        ax.set(xlabel=label(self.name, 60), ylabel=f"rows (%) in each stretch of {width:.3g}")
-
-
-def _lumped(labels: Sequence[Any], shares: FloatArray, most: int) -> tuple[list[str], FloatArray]:
-    """Return names, the rarest of them merged, and the matrix that adds up their shares."""
-    names = ["missing" if value is None else label(value) for value in labels]
-    if len(names) <= most:
-        return names, np.eye(len(names))
-    kept = np.sort(np.argsort(-shares, kind="stable")[: most - 1])
-    to = np.full(len(names), len(kept))
-    to[kept] = np.arange(len(kept))
-    return [*(names[k] for k in kept), f"and {len(names) - len(kept)} more"], np.eye(most)[to]
 
 
 def _one_of(names: list[Any], choice: Any, argument: str) -> Any:

@@ -1,18 +1,16 @@
-"""Pictures of typical rows, and of the change of columns by their number and by the budget."""
+"""The picture of typical rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
-from sklearn_puffer._base import FloatArray, check_choice, check_verbose, counted, listening
+from sklearn_puffer._base import FloatArray
 from sklearn_puffer._words import quoted
-from sklearn_puffer.displays.noisers import DARK, LIGHT, MAP, MIDDLE, WARM, Display, check_axes
+from sklearn_puffer.displays.noisers import MAP, WARM, Display, check_axes
 
-_BUDGET_FACTORS = np.array([0.25, 0.5, 1.0, 2.0, 4.0])  # of the fitted epsilon
 _LARGEST_COLOUR = 3.0  # budgets of log odds at which colours end
 
 
@@ -125,131 +123,3 @@ def _principal(points: FloatArray) -> tuple[FloatArray, tuple[float, float]]:
     total = max(float((spread**2).sum()), np.finfo(float).tiny)
     shares = np.append(spread**2, 0.0)[:2] / total
     return two, (float(shares[0]), float(shares[1]))
-
-
-@dataclass(eq=False)
-class PrototypesTriedDisplay(Display):
-    """The mean change of a column by the number of typical rows, or by epsilon.
-
-    Parameters
-    ----------
-    numbers : ndarray
-        Numbers of typical rows that `fit` tried, or epsilons, ascending.
-    changes : ndarray
-        The mean change of a column with each, in standard deviations.
-    taken : int or float
-        The number of the fit, or its epsilon.
-    grouping, moving : float
-        The parts of its change: by typical rows, and by the channel.
-    over : {"n_prototypes", "epsilon"}, default="n_prototypes"
-        What the numbers are.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_puffer import PufferfishMicroaggregator
-    >>> from sklearn_puffer.displays import PrototypesTriedDisplay
-    >>> X = np.repeat([[0.0], [1.0], [2.0]], 100, axis=0)
-    >>> secrets = np.repeat([0, 1, 0, 1], [90, 60, 75, 75])
-    >>> rows = PufferfishMicroaggregator(0.5).fit(X, sensitive_features=secrets)
-    >>> display = PrototypesTriedDisplay.from_microaggregator(rows)
-    >>> display.taken in display.numbers
-    True
-    >>> display = PrototypesTriedDisplay.from_microaggregator(rows, over="epsilon")
-    >>> display.numbers.tolist(), bool((np.diff(display.changes) <= 0).all())
-    ([0.125, 0.25, 0.5, 1.0, 2.0], True)
-    >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
-    """
-
-    numbers: FloatArray
-    changes: FloatArray
-    taken: float
-    grouping: float
-    moving: float
-    over: str = "n_prototypes"
-
-    @classmethod
-    def from_microaggregator(
-        cls,
-        rows: Any,
-        *,
-        over: str = "n_prototypes",
-        ax: Any = None,
-        verbose: int = 0,
-        **kwargs: Any,
-    ) -> Self:
-        """Take the numbers that a fitted microaggregator tried, or solve for other epsilons.
-
-        Parameters
-        ----------
-        rows : fitted PufferfishMicroaggregator or PufferfishRelease, or its certificate
-            The certificate lists what was tried. Other epsilons need the fitted estimator itself,
-            or a copy by joblib: the program between its typical rows is solved for each.
-        over : {"n_prototypes", "epsilon"}, default="n_prototypes"
-            Numbers of typical rows, or budgets from a quarter to four times that of the fit.
-        ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a figure.
-        verbose : int, default=0
-            1 shows progress on standard error after two seconds.
-        **kwargs : dict
-            Passed to `plot`.
-
-        Returns
-        -------
-        PrototypesTriedDisplay
-            Drawn, with its data, ``ax_`` and ``figure_``.
-
-        Raises
-        ------
-        ModuleNotFoundError
-            Without matplotlib, which the extra ``plot`` brings.
-        TypeError
-            If it is no certificate of typical rows, or has no program to solve: a release from
-            JSON, or a fit with known columns.
-        ValueError
-            If ``over`` is something else.
-        """
-        check_axes(ax)
-        check_choice(over, "over", ["n_prototypes", "epsilon"])
-        certificate: Any = getattr(rows, "certificate_", rows)
-        facts: Any = getattr(certificate, "prototypes", None)
-        if not hasattr(facts, "tried"):
-            raise TypeError(
-                f"rows must be a fitted PufferfishMicroaggregator, got {quoted(rows)}; call fit "
-                "first."
-            )
-        taken, tried = facts.n_prototypes, facts.tried
-        if over == "epsilon":
-            taken = certificate.epsilon
-            with listening(check_verbose(verbose), "programs"):
-                tried = list(_at_budgets(rows, taken))
-        numbers, changes = np.array(sorted(tried), dtype=float).T
-        parts = float(facts.grouping), float(facts.moving)
-        return cls(numbers, changes, taken, *parts, over).plot(ax=ax, **kwargs)
-
-    def _draw(self, ax: Any, options: dict[str, Any]) -> None:
-        look = {"color": MIDDLE, "marker": "o", "label": "tried", **options}
-        ax.plot(self.numbers, self.changes, **look)
-        parts = {"bottom": 0.0, "width": 0.08 * self.taken, "edgecolor": DARK, "linewidth": 0.8}
-        ax.bar(self.taken, self.grouping, color=LIGHT, label="taken: grouping", **parts)
-        parts["bottom"] = self.grouping
-        ax.bar(self.taken, self.moving, color=WARM, label="taken: moving", **parts)
-        ax.set_xscale("log")
-        ax.set_xticks(self.numbers, [f"{number:g}" for number in self.numbers])
-        ax.minorticks_off()
-        of = "epsilon (nats)" if self.over == "epsilon" else "number of typical rows"
-        ax.set(xlabel=of, ylabel="mean change of a column (sd)")
-        ax.set_ylim(bottom=0.0)
-        ax.legend(fontsize="small")
-
-
-def _at_budgets(rows: Any, epsilon: float) -> Iterator[tuple[float, float]]:
-    """Yield budgets around epsilon, and the change with each."""
-    program = getattr(rows, "_budget_curve", None)
-    if program is None:
-        raise TypeError(
-            'over="epsilon" needs a PufferfishMicroaggregator that was fitted without known '
-            f"columns, got {quoted(rows)}; plan(table, ...) measures other budgets of any."
-        )
-    for budget in counted(epsilon * _BUDGET_FACTORS, "budgets", len(_BUDGET_FACTORS)):
-        yield float(budget), program.change(float(budget))

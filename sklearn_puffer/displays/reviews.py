@@ -11,11 +11,9 @@ import numpy as np
 
 from sklearn_puffer._base import FloatArray, check_choice, check_count
 from sklearn_puffer._review import Audit, Plan
-from sklearn_puffer._words import listed, quoted
+from sklearn_puffer._words import quoted
 from sklearn_puffer.displays.noisers import (
-    COLOURS,
     DARK,
-    MARKERS,
     WARM,
     Display,
     check_axes,
@@ -252,154 +250,6 @@ def _name(attack: Any) -> str:
 
 
 _KEPT = "unchanged share"
-_POINTS = [colour for colour in COLOURS if colour != WARM]  # WARM is for what is allowed
-_FILLS = ("full", "left", "bottom", "right", "top")
-_LONGEST = 44
-
-
-@dataclass(eq=False)
-class TradeoffDisplay(Display):
-    """The best attack against the utility of the released rows, a point for each audit.
-
-    Parameters
-    ----------
-    names : list of str
-        Names of the audits.
-    utility : ndarray of shape (n,)
-        Utility of the released rows; NaN if it was not measured.
-    attack, low, high : ndarray of shape (n,)
-        AUC of the best attack, and the ends of its interval.
-    allowed : ndarray of shape (n,)
-        The largest AUC that the guarantee allows.
-    before : ndarray of shape (m, 2)
-        For each audit the utility of the raw rows, and the AUC of the best attack on them.
-    what : str
-        The name of the utility.
-
-    See Also
-    --------
-    AuditDisplay : All attacks of one audit.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from sklearn_puffer import PufferfishNoiser, audit
-    >>> from sklearn_puffer.displays import TradeoffDisplay
-    >>> cars = [0, 5, 2, 4, 5, 0, 1, 9, 0, 3]
-    >>> table = pd.DataFrame({"loan": ["no", "yes"] * 5000, "cars": cars * 1000})
-    >>> audits = {}
-    >>> for epsilon in (3.0, 4.0):
-    ...     noiser = PufferfishNoiser(epsilon, sensitive="loan").fit(table)
-    ...     audits[f"Laplace noise, epsilon {epsilon}"] = audit(noiser, table)
-    >>> display = TradeoffDisplay.from_audits(audits)
-    >>> display.what, display.allowed.round(3)
-    ('unchanged share', array([0.953, 0.982]))
-    >>> axes = display.ax_  # drawn, and once more by display.plot(ax=...)
-    """
-
-    names: Sequence[str]
-    utility: FloatArray
-    attack: FloatArray
-    low: FloatArray
-    high: FloatArray
-    allowed: FloatArray
-    before: FloatArray
-    what: str = _KEPT
-
-    @classmethod
-    def from_audits(
-        cls,
-        audits: Any,
-        *,
-        utility: str | None = None,
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Take the best attack of each audit.
-
-        Parameters
-        ----------
-        audits : {name: Audit}
-            The audits to compare, of the same rows and task; else utilities are not comparable.
-        utility : str, default=None
-            The figure of ``Audit.utility``: ``"unchanged share"`` (the mean over columns), or that
-            of a task, such as ``"AUC on true rows"``. None takes the task, if all audits have the
-            same, and the share otherwise.
-        ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a figure.
-        **kwargs : dict
-            Passed to `plot`.
-
-        Returns
-        -------
-        TradeoffDisplay
-            Drawn, with its data, ``ax_`` and ``figure_``.
-
-        Raises
-        ------
-        ModuleNotFoundError
-            Without matplotlib, which the extra ``plot`` brings.
-        TypeError, ValueError
-            If these are no audits, there is none, or they have no such figure.
-        """
-        check_axes(ax)
-        of = list(audits.values()) if isinstance(audits, Mapping) else [audits]
-        if not all(isinstance(each, Audit) for each in of) or not isinstance(audits, Mapping):
-            raise TypeError(
-                f"audits must be {{name: Audit}}, got {quoted(audits)}; audit(noiser, table) makes "
-                "one."
-            )
-        if not of:
-            raise ValueError(
-                "audits is empty; give at least one, as audit(noiser, table) makes it."
-            )
-        what = _figure(of, utility)
-        best = [max(each.attacks, key=lambda attack: attack.auc) for each in of]
-        after = np.array([_kept(each, what, "after") for each in of], dtype=float)
-        raw = [max((attack.auc for attack in each.control), default=math.nan) for each in of]
-        before = np.array([[_kept(each, what, "before") for each in of], raw], dtype=float).T
-        display = cls([str(name) for name in audits], after, *_reached(best), before, what)
-        return display.plot(ax=ax, **kwargs)
-
-    def _draw(self, ax: Any, options: dict[str, Any]) -> None:
-        for k in range(len(self.names)):
-            self._point(ax, k, options)
-        hollow = {"marker": "*", "facecolors": "none", "edgecolors": "0.3", "s": 90}
-        ax.scatter(*self.before.T, label="rows as they are", **hollow)
-        if len(np.unique(self.allowed)) == 1:  # a line if it is the same for all, else marks
-            ax.axhline(self.allowed[0], color=WARM, linestyle="--", label="allowed at most")
-        else:
-            mark = {"marker": "_", "s": 300, "linewidths": 2.5, "color": WARM}
-            ax.scatter(self.utility, self.allowed, label="allowed at most", **mark)
-        ax.axhline(0.5, color="0.6", linewidth=0.8, linestyle=":")
-        of_columns = " (mean of the columns)" * (self.what == _KEPT)
-        ax.set(xlabel=self.what + of_columns, ylabel="area under the ROC curve")
-        ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
-
-    def _point(self, ax: Any, k: int, options: dict[str, Any]) -> None:
-        reach = np.array([[self.attack[k] - self.low[k]], [self.high[k] - self.attack[k]]])
-        fill = _FILLS[k // len(MARKERS) % len(_FILLS)]
-        text = label(self.names[k], _LONGEST) + f" (no {self.what})" * math.isnan(self.utility[k])
-        colour, marker = _POINTS[k % len(_POINTS)], MARKERS[k % len(MARKERS)]
-        marks = {"color": colour, "marker": marker, "markersize": 8}
-        look = {"linestyle": "none", "fillstyle": fill, "capsize": 3, "label": text}
-        place = [self.utility[k]], [self.attack[k]]
-        ax.errorbar(*place, yerr=np.abs(reach), **{**marks, **look, **options})
-
-
-def _figure(audits: Sequence[Audit], utility: str | None) -> str:
-    """Return the figure of utility, which all audits have."""
-    known = [{s.what for s in audit.survived} for audit in audits]
-    shared = sorted(set.intersection(*known))
-    tasks = [what for what in shared if what.endswith("on true rows")]
-    if utility is None:
-        return tasks[0] if tasks else _KEPT
-    if utility not in shared:
-        raise ValueError(
-            f"utility={quoted(utility)} is no figure that every audit has, which are "
-            f"{listed(shared)}; name one of these, or audit with task=."
-        )
-    return utility
 
 
 def _kept(of: Any, what: str, when: str) -> float:
