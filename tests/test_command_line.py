@@ -251,6 +251,21 @@ def test_a_swap_of_a_file_is_fitted_and_released_as_in_memory_and_under_a_key_al
     assert not Path("three.csv").exists()
 
 
+def test_a_swap_of_another_table_shows_the_certificate_of_that_table_once_it_is_released(
+    folder, capsys
+):
+    assert main(SWAP) == 0
+    make_table()[:400].to_csv("some.csv", index=False)
+    assert main(["ledger", "create", "l", "swap.json"]) == 0
+    counted = [*KEYED, "--ledger", "l"]
+    for out in ("one.csv", "two.csv"):  # the second repeats the first, for which the ledger is
+        capsys.readouterr()
+        assert main(["release", "swap.json", "some.csv", out, *counted]) == 0
+        assert " on 400 rows and " in capsys.readouterr().out
+    assert main(["release", "swap.json", "in.csv", "three.csv", *counted]) == 1
+    assert capsys.readouterr().out == ""
+
+
 def test_settings_for_typical_rows_have_a_section_of_their_own(folder, capsys):
     Path("s.toml").write_text(
         '[microaggregator]\nsensitive = "loan"\npublic = ["cars", "owner"]\nn_prototypes = 6\n'

@@ -887,6 +887,24 @@ def test_an_artifact_swaps_as_the_fitted_estimator_does(kind, tmp_path):
         release.transform(table)
 
 
+@pytest.mark.parametrize("kind", [0, 1, 2])
+def test_an_artifact_that_releases_other_rows_has_their_certificate_as_the_estimator_has(kind):
+    table, params = list(of_every_kind())[kind]
+    other = table[table["home"] < 70] if "home" in table else table[: len(table) * 2 // 3]
+    swap = swap_of(**params).fit(table)
+    release = PufferfishRelease.from_json(swap.to_json())
+    row_id = params.get("ids", "client")
+    for each in (swap, release):
+        each.transform(other, row_id=row_id, key=KEY)
+    assert release.certificate_.n_rows == len(other) < len(table)
+    assert release.certificate_ == swap.certificate_
+    pd.testing.assert_frame_equal(release.flows_, swap.flows_)
+    pd.testing.assert_series_equal(release.stays_, swap.stays_)
+    release.transform(other, row_id=row_id, key=KEY)  # as the fingerprint is that of the rows
+    again = PufferfishRelease.from_json(release.to_json())
+    assert again.certificate_ == release.certificate_
+
+
 def test_an_artifact_takes_secrets_beside_rows_and_holds_no_row():
     table = TABLE.assign(pay=TABLE["pay"] + 1234.5)
     swap = swap_of().fit(table)

@@ -45,8 +45,8 @@ class PufferfishRelease(TableRelease):
     Attributes
     ----------
     certificate_ : Certificate
-        That of the noiser; it knows no priors, so that ``against``, and ``check`` with secrets, ask
-        for the noiser.
+        That of the noiser, or of the table that a swap has released last; it knows no priors, so
+        that ``against``, and ``check`` with secrets, ask for the noiser.
     theta_ : pandas.Series of shape (n_public,)
         As in `PufferfishNoiser`.
     utility_ : pandas.DataFrame of shape (n_public, 8)
@@ -220,7 +220,8 @@ class PufferfishRelease(TableRelease):
             As there.
         sensitive_features : Series, DataFrame or array-like of n_rows, default=None
             Of a `PufferfishSwap` alone: the secrets, where they are not columns of X. Flows are
-            solved and proven for X anew; ``certificate_`` stays that of the written release.
+            solved and proven for X anew, and ``certificate_``, ``flows_`` and ``stays_`` are those
+            of X.
 
         Returns
         -------

@@ -108,8 +108,10 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         """Return what is learnt of the rows, given the checked parameters."""
         raise NotImplementedError
 
-    def _tell(self, figures: Callable[[], Any], told: Sequence[str]) -> None:
-        """Show what is said of the rows that were released last, if it is anything."""
+    def _recertified(self, certificate: Any, attributes: Mapping[str, Any]) -> None:
+        """Take the certificate of a table that was released, by a mechanism that proves each."""
+        self._fitted = replace(self._fitted, certificate=certificate).signed()
+        self.__dict__.update(attributes)
 
     def _taken(self, learnt: LearntMechanism) -> None:
         """Do what is due when a fit has succeeded, which a failed one cannot undo: nothing here."""

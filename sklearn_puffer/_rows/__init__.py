@@ -1,6 +1,7 @@
 """What parameters ask for, and the rows of a table that is fitted or released."""
 
 from sklearn_puffer._rows.parameters import (
+    IN_BINS,
     MOST_RELEASES,
     AskedGroups,
     Columns,

@@ -237,16 +237,17 @@ def column_of(name: Name, values: Values) -> Column:
     return Column(name, values.kind, atoms, known, levels, ordered=values.ordered)
 
 
+IN_BINS = (
+    "Secrets in bins are intervals between quantiles of the fitted rows. These quantiles stand in "
+    "this certificate, and are not protected: give edges of your own where they must not be known."
+)
+"""The assumption about secrets in quantile bins."""
+
+
 def about_bins(sensitive: Any) -> list[str]:
     """Return the assumption about secrets in quantile bins of the fitted rows."""
     bins = sensitive.values() if isinstance(sensitive, Mapping) else ()
-    if not any(isinstance(number, Integral) for number in bins):
-        return []
-    return [
-        "Secrets in bins are intervals between quantiles of the fitted rows. These quantiles stand "
-        "in this certificate, and are not protected: give edges of your own where they must not be "
-        "known."
-    ]
+    return [IN_BINS] if any(isinstance(number, Integral) for number in bins) else []
 
 
 def _checked_output(value: Any) -> Output:

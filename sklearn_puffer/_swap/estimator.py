@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
 from sklearn_puffer._base import check_choice, check_jobs, check_positive, fitting
-from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._codes import (
     Coarse,
     Secret,
@@ -28,7 +25,6 @@ from sklearn_puffer._rows import (
     Columns,
     FitRows,
     Guarantee,
-    about_bins,
     check_units,
     column_of,
     order_told,
@@ -340,16 +336,6 @@ class PufferfishSwap(TableRelease):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-    def _tell(self, figures: Callable[..., Any], told: Sequence[str]) -> None:
-        before, listed = self._fitted, say.about_listed(self.secret_pairs)
-        said = [*about_bins(self.sensitive), *listed, *told]
-        if self.random_state is not None:
-            said.append(say.about_seed(self.random_state, "swap", "undo it"))
-        about = before.certificate.n_columns, said, before.rules.groups
-        certificate, shown = certified(before.mechanism, *about, *figures())
-        self._fitted = replace(before, certificate=certificate).signed()
-        self.__dict__.update(shown)
 
     def _checked_parameters(self) -> tuple[Guarantee, Columns, Budget]:
         params = self.get_params(deep=False)

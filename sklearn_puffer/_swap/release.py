@@ -22,6 +22,7 @@ from sklearn_puffer._certificates import (
     changes_of,
     measured_utility,
 )
+from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._codes import Coarse, Column, SecretRule
 from sklearn_puffer._documents import Fields, digest, plain_tree, read_tree
 from sklearn_puffer._losses import Exchange, together
@@ -37,8 +38,15 @@ from sklearn_puffer._release import (
     read_column,
     written_column,
 )
-from sklearn_puffer._rows import RowOrder, check_one_secret, group_codes, order_told, rows_of
-from sklearn_puffer._swap.certificate import ExchangeCertificate
+from sklearn_puffer._rows import (
+    IN_BINS,
+    RowOrder,
+    check_one_secret,
+    group_codes,
+    order_told,
+    rows_of,
+)
+from sklearn_puffer._swap.certificate import ExchangeCertificate, certified
 from sklearn_puffer._swap.exchange import (
     PART,
     ROW,
@@ -326,8 +334,19 @@ class RowExchange(Mechanism):
             received = rows.rows_of(self.permutation(rows, solved, choices), solved, choices)
             whole = self.written(table, rules, received)
         order = order_told(rows_of(table, None), [rows.secret])
-        draw.by._tell(lambda: self.told(rows, solved), order.sentences())
+        self._certify(draw.by, order.sentences(), *self.told(rows, solved))
         return whole, None
+
+    def _certify(
+        self, by: Any, told: Sequence[str], people: IntArray, figures: Sequence[str]
+    ) -> None:
+        """Give what has released rows the certificate of these, instead of that of fitted ones."""
+        before, seed = by._fitted, by.random_state
+        settings = {IN_BINS, say.ONLY_LISTED}  # what is said of them holds for any rows
+        kept = [said for said in before.certificate.assumptions if said in settings]
+        seeded = [] if seed is None else [say.about_seed(seed, "swap", "undo it")]
+        about = before.certificate.n_columns, [*kept, *told, *seeded], before.rules.groups
+        by._recertified(*certified(self, *about, people, figures))
 
     def permutation(self, rows: SwapRows, solved: Sequence[Solved], choices: RowChoices) -> Array:
         """Return the unit that each unit receives; those of a shard are in random order."""
@@ -379,7 +398,8 @@ class RowExchange(Mechanism):
         """Return the release of a lazy table as a lazy table."""
         rows = EngineRows.keyed(fitted, X, keying)
         plan = rows.plan(by)
-        by._tell(rows.figures, [*RowOrder().sentences(), *rows.told()])
+        told = [*RowOrder().sentences(), *rows.told()]
+        self._certify(by, told, *rows.figures())
         return plan
 
     def written(self, table: Table, rules: TableRules, received: Array) -> Any:

@@ -384,9 +384,10 @@ def release(args: Any) -> None:
     noiser.verbose = 0  # progress is shown here
     noiser.unknown = how.get("unknown", noiser.unknown)
     with listening(not args.quiet, "a look at the file"):
+        # of a swap before the certificate is that of the rows, and no longer that of the ledger
+        record = _record(noiser, stream, how, keying, file)
         schema, rows = _released(noiser, stream, how, keying)
         TableWriter(io.BytesIO(), path, schema, layout).close()  # types for the file
-        record = _record(noiser, stream, how, keying, file)
         if how.get("persons") is not None:
             rows = _counted(noiser, stream, how, keying)
     with growing_file(path, force=args.force) as out:
@@ -398,6 +399,8 @@ def release(args: Any) -> None:
                 f"the file {args.input!r} was changed while it was released; release it again "
                 "when it is complete."
             )
+    if not noiser._fitted.mechanism.by_row:
+        say(str(noiser.certificate_))  # of this table
     tell(f"wrote {str(path)!r}, {n_rows:,} rows")
 
 
@@ -458,7 +461,6 @@ def _released(
             "leave --persons out."
         )
     released = noiser.transform(stream.whole(), **keying)
-    say(str(noiser.certificate_))  # of this table
     return released.schema, iter(released.to_batches())
 
 
