@@ -1,7 +1,8 @@
 """Synthetic people to try a release on, and the counts behind the figures of the four papers.
 
 Use this module for sample data (`make_people`: with ids, dates and missing values) or to reproduce
-the papers' figures. No function needs a file.
+the papers' figures. The numbers of the papers are in a file of the package,
+``_paper_counts.json``; no function needs another one.
 
 The counts are those of public tables of the UCI Machine Learning Repository (CC BY 4.0); the tables
 themselves are not part of the package. The five contingencies are those of paper 000, Section 6
@@ -17,8 +18,12 @@ course.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,21 +31,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import check_count
-from sklearn_puffer._paper_counts import (
-    BINARY,
-    BUDGETS,
-    EDUCATION,
-    FIRST_SEEN,
-    GAUSSIANS,
-    MARITAL,
-    MIXTURES,
-    PRINTED,
-    ROMANTIC,
-    SCHOOLS,
-    TABLE_COUNTS,
-    coded,
-    parsed_counts,
-)
 from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
 
 __all__ = [
@@ -365,6 +355,18 @@ def load_simulation_3b(*, as_counts: bool = False) -> pd.DataFrame:
     return _SIMULATION_3B.frame(as_counts=as_counts)
 
 
+@cache
+def _numbers() -> dict[str, Any]:
+    """Return the numbers of the papers, and the counts of the tables that they are about."""
+    path = Path(__file__).with_name("_paper_counts.json")
+    numbers: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return numbers
+
+
+def _coded(counts: Sequence[int], first: int = 0) -> Discrete:
+    return Discrete.from_counts(range(first, first + len(counts)), counts)
+
+
 def _categorical(codes: NDArray[np.intp], values: tuple[str, ...]) -> pd.Series[Any]:
     return pd.Series(pd.Categorical.from_codes(codes, categories=pd.Index(values), ordered=True))
 
@@ -441,12 +443,14 @@ def published_table4() -> pd.DataFrame:
     >>> float(published_table4().loc[("Student Performance", "relaxed"), 0.1])
     3.39
     """
+    printed = _numbers()["table4"]
     rows = {
-        (title, strategy): [float(figure) for figure in printed.split()]
-        for title, strategies in PRINTED.items()
-        for strategy, printed in strategies.items()
+        (title, strategy): scales
+        for title, strategies in printed["scales"].items()
+        for strategy, scales in strategies.items()
     }
-    table = pd.DataFrame.from_dict(rows, orient="index", columns=pd.Index(BUDGETS, name="epsilon"))
+    budgets = pd.Index(printed["budgets"], name="epsilon")
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=budgets)
     table.index = pd.MultiIndex.from_tuples(list(rows), names=["dataset", "strategy"])
     return table
 
@@ -472,7 +476,7 @@ def fitted_gaussians() -> dict[str, PriorPair]:
     """
     return {
         title: PriorPair(*(GaussianMixture([1.0], [mean], [scale]) for mean, scale in secrets))
-        for title, secrets in GAUSSIANS.items()
+        for title, secrets in _numbers()["gaussians"].items()
     }
 
 
@@ -495,7 +499,7 @@ def fitted_mixtures() -> dict[str, PriorPair]:
     """
     return {
         title: PriorPair(*(GaussianMixture(*parameters) for parameters in secrets))
-        for title, secrets in MIXTURES.items()
+        for title, secrets in _numbers()["mixtures"].items()
     }
 
 
@@ -555,8 +559,11 @@ def table1_priors() -> dict[str, dict[str, Discrete]]:
 'White': 27816}
     """
     counts = {
-        title: {secret: parsed_counts(text) for secret, text in secrets.items()}
-        for title, secrets in TABLE_COUNTS.items()
+        title: {
+            secret: Counter({int(value): count for value, count in rows.items()})
+            for secret, rows in secrets.items()
+        }
+        for title, secrets in _numbers()["values_and_rows"].items()
     }
     together: dict[str, Counter[int]] = {}
     for name in counts:
@@ -608,17 +615,18 @@ def removed_classes() -> dict[str, Discrete]:
     Bank, alphabetical: 7244 rows
     Bank, from 1: 7244 rows
     """
-    distributions = {}
-    for rows, counts in EDUCATION.items():
-        by_name = dict(zip(SCHOOLS, counts, strict=True))
-        distributions[f"{rows}, first appearance"] = coded([by_name[name] for name in FIRST_SEEN])
-        distributions[f"{rows}, alphabetical"] = coded([by_name[name] for name in sorted(by_name)])
-        distributions[f"{rows}, education-num"] = coded(counts, first=1)
-    distributions |= {course: coded(counts) for course, counts in ROMANTIC.items()}
-    married, single, divorced = MARITAL
-    distributions["Bank, first appearance"] = coded(MARITAL)
-    distributions["Bank, alphabetical"] = coded([divorced, married, single])
-    distributions["Bank, from 1"] = coded(MARITAL, first=1)
+    numbers, distributions = _numbers(), {}
+    for rows, counts in numbers["education_of_whites"].items():
+        by_name = dict(zip(numbers["schools"], counts, strict=True))  # those of education-num
+        as_seen = [by_name[name] for name in numbers["schools_as_first_seen"]]
+        distributions[f"{rows}, first appearance"] = _coded(as_seen)
+        distributions[f"{rows}, alphabetical"] = _coded([by_name[name] for name in sorted(by_name)])
+        distributions[f"{rows}, education-num"] = _coded(counts, first=1)
+    distributions |= {course: _coded(counts) for course, counts in numbers["romantic"].items()}
+    married, single, divorced = marital = numbers["marital"]
+    distributions["Bank, first appearance"] = _coded(marital)
+    distributions["Bank, alphabetical"] = _coded([divorced, married, single])
+    distributions["Bank, from 1"] = _coded(marital, first=1)
     return distributions
 
 
@@ -652,6 +660,6 @@ def replaced_classes() -> dict[str, PriorPair]:
     Bank: 0.173 against 0.132
     """
     return {
-        reading: PriorPair(*(coded([rows - ones, ones]) for ones, rows in classes))
-        for reading, classes in BINARY.items()
+        reading: PriorPair(*(_coded([rows - ones, ones]) for ones, rows in classes))
+        for reading, classes in _numbers()["ones_and_rows"].items()
     }

@@ -54,7 +54,7 @@ HOUSE = (
     (7, {"_descent"}),
     (7, {"_swap"}),
     (8, {"_ledgers"}),
-    (8, {"users", "closed_forms", "couplings", "datasets", "_paper_counts"}),
+    (8, {"users", "closed_forms", "couplings", "datasets"}),
     (9, {"_review"}),
     (10, {"displays"}),
     (11, {"__init__"}),
