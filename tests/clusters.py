@@ -15,13 +15,17 @@ import pytest
 
 MARKS = [
     pytest.mark.slow,
-    pytest.mark.xdist_group("engines"),  # one Spark and one Dask at a time
     # what engines leave open at the end, and what Spark says of the newest pandas
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:PySpark does not yet:FutureWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
+
+
+def is_on_clusters(nodeid):
+    """Return whether a test goes to the worker of clusters, by its name: all that it sees."""
+    return any(part in nodeid for part in ("test_cluster_", "test_swap_engines", "on_a_cluster"))
 
 
 def on_clusters(test):

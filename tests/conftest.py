@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from clusters import dask, ibis, spark, spark_session  # noqa: F401  (fixtures)
+from clusters import dask, ibis, is_on_clusters, spark, spark_session  # noqa: F401  (fixtures)
 from hypothesis import settings
 
 # The same examples on every machine, and no deadlines: `--hypothesis-profile=search` looks further.
@@ -43,6 +43,7 @@ LONG = ("examples", "utility", "across_versions", "streams", "audit_readers", "l
 @pytest.hookimpl(trylast=True)  # slow ones are gone by then
 def pytest_collection_modifyitems(config, items):
     items.sort(key=lambda item: item.path.stem.removeprefix("test_") not in LONG)
+    items.sort(key=lambda item: not is_on_clusters(item.nodeid))
     most = config.getoption("--cases", None)
     if most is not None:
         tests = {}
@@ -51,6 +52,23 @@ def pytest_collection_modifyitems(config, items):
         kept = {cases[k] for cases in tests.values() for k in spread(len(cases), most)}
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = [item for item in items if item in kept]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give all tests of a file to one worker, and all tests of clusters: each Spark takes seconds.
+
+    By names: the groups of xdist 3.8 are lost under pytest 9.2, where each worker started its own.
+    """
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return "clusters" if is_on_clusters(nodeid) else super()._split_scope(nodeid)
+
+    return ByFile(config, log)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from clusters import is_on_clusters
 
 import sklearn_puffer
 from sklearn_puffer import noise, notions
@@ -743,3 +744,14 @@ def test_mutants_are_held_against_modules_and_tests_that_exist():
         assert path.with_suffix(".py").exists(), module
         for test in tests.split():
             assert (PYPROJECT.parent / "tests" / f"test_{test}.py").exists(), (module, test)
+
+
+def test_tests_that_start_clusters_are_known_by_their_names():
+    names = set()
+    for path in Path(__file__).parent.glob("test_*.py"):
+        text = path.read_text(encoding="utf-8")
+        marked = re.findall(r"^@on_clusters\n(?:@.*\n)*def (\w+)", text, re.MULTILINE)
+        names |= {f"tests/{path.name}::{name}" for name in marked}
+        names |= {f"tests/{path.name}::"} if "pytestmark = MARKS\n" in text else set()
+    assert len(names) > 3
+    assert [name for name in sorted(names) if not is_on_clusters(name)] == []

@@ -25,7 +25,7 @@ VIEWS = {
     "dark": {"viewport": {"width": 1200, "height": 900}, "color_scheme": "dark"},
     "dark phone": {"viewport": {"width": 320, "height": 600}, "color_scheme": "dark"},
 }
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
