@@ -113,7 +113,7 @@ LAZY = pl.from_pandas(patients(900, seed=2)).select("ill", "age", "score", "ward
 LAZY = LAZY.with_columns(times=pl.Series(np.arange(900) % 3), ward=pl.col("ward").cast(str))
 OF_LAZY = {
     "one secret": {"sensitive": "ill", "public": ["age", "score", "vip", "ward"]},
-    "labels": {"sensitive": ["ill", "ward"], "public": ["age"], "joined": "note"},
+    "labels": {"sensitive": ["ill", "ward"], "public": ["age"], "joined": ["note", "vip"]},
     "strata": {"sensitive": [("ill", "note")], "public": "age", "known": {"score": 2}},
     "passed": {"sensitive": "ill", "public": "age", "remainder": "passthrough"},
 }

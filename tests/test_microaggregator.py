@@ -332,6 +332,24 @@ def test_a_joined_label_is_bounded_and_costs_more():
             assert low <= odds(counts, rows.channel_.toarray()).max() <= high
 
 
+def test_who_joins_one_of_two_joined_labels_is_bounded_too():
+    """He mixes the rows of the other label in other shares for each secret."""
+    rng = np.random.default_rng(2)
+    ill, first = rng.random((2, 1500)) < 0.5
+    second = rng.random(1500) < np.where(ill, np.where(first, 0.9, 0.1), 0.4)
+    place = 2 * (2 * (ill ^ first) - 1.0) * (2 * second - 1) + rng.normal(size=1500)
+    table = pd.DataFrame({"ill": ill, "first": first, "second": second, "place": place})
+    rows = PufferfishMicroaggregator(
+        sensitive="ill", joined=["first", "second"], level=None, n_prototypes=8
+    ).fit(table)
+    everybody = np.ones(len(table), dtype=bool)
+    known = first, ~first, second, ~second, everybody, first & second, ~first & ~second
+    for people in known:
+        counts = [np.bincount(rows.labels_[people & (ill == s)], minlength=8) for s in (0, 1)]
+        assert odds(np.array(counts).T, rows.channel_.toarray()).max() <= 1.0
+    assert "with any of 'first', 'second' or without" in rows.certificate_.details()
+
+
 def test_what_is_said_as_counted_is_said_of_readers_who_join_a_label_too():
     table = joined_people(n=600, seed=3)
     rows = PufferfishMicroaggregator(sensitive="ill", joined="label", n_prototypes=8).fit(table)
@@ -519,7 +537,7 @@ def test_a_rare_secret_that_leaves_a_constant_is_named():
         ({"weights": {"ill": 1.0}}, "weights"),
         ({"joined": "ill"}, "named in sensitive= and in joined="),
         ({"sensitive": [("ill", "job"), ("ill", "job")]}, "sensitive names ill and job twice"),
-        ({"joined": "age"}, "20 labels"),
+        ({"joined": ["age", "job"]}, "more than 30 labels"),
         ({"public": "ill"}, "named in sensitive= and in public="),
         ({"min_size": 5000}, "fewer than min_size=5000"),
     ],

@@ -217,7 +217,8 @@ class PrototypeCertificate(Certificate):
 
     def _told_below(self) -> list[str]:
         facts, strata = self.facts, self.facts.strata
-        labels = f", with {listed(list(facts.joined))} or without," if facts.joined else ""
+        some = "any of " * (len(facts.joined) > 1) + listed(list(facts.joined))
+        labels = f", with {some} or without," if facts.joined else ""
         told = [
             f"{facts.n_prototypes} typical rows, each of at least {facts.smallest} fitted rows; a "
             f"column changes by {facts.grouping + facts.moving:.3g} standard deviations on "

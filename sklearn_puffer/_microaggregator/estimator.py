@@ -67,7 +67,8 @@ class PufferfishMicroaggregator(TableRelease):
         a released row adds to them. At most 1,000 strata.
     joined : str, int or list of these, default=None
         Columns of X that readers may join to a released row later: the budget holds for readers who
-        know them, too. They are not released. At most 20 combinations of their values.
+        know any of them, too. They are not released. At most 30 values, and combinations of those
+        of several columns.
     secret_pairs : "all", list of pairs, or {column: list of pairs}, default="all"
         The protected pairs of secrets; those of a combination are tuples.
     n_prototypes : "auto" or int, default="auto"

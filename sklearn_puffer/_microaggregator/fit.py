@@ -327,7 +327,7 @@ def _counted_parts(
         found = np.bincount(cells * shape[-1] + of_row, batch.weights, math.prod(shape))
         counts.append(found.astype(np.int64).reshape(shape))
 
-    def of_columns(stratum: int, labels: slice) -> list[SecretCounts]:
+    def of_columns(stratum: int, labels: Any) -> list[SecretCounts]:
         totals = [each[stratum, labels].sum(axis=0) for each in counts]
         both = zip(totals, read.groups, strict=True)
         return [SecretCounts(n[:, used], n.sum(axis=1), pairs) for n, (_, used, pairs) in both]
@@ -335,7 +335,7 @@ def _counted_parts(
     parts = []
     for k in range(n_strata):
         groups = of_columns(k, slice(None))
-        labels = [of_columns(k, slice(n, n + 1)) for n in range(n_labels * bool(read.roles.joined))]
+        labels = [of_columns(k, of) for of in batch.labels]
         sizes = groups[0].sizes
         present = np.flatnonzero(sizes)
         joined = [g.some(present) for of in labels for g in of if g.sizes.any()]

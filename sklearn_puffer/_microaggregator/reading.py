@@ -56,8 +56,8 @@ from sklearn_puffer._tables import (
 )
 from sklearn_puffer._words import listed, quoted
 
-MOST_JOINED = 20
-"""The most combinations of joined labels; each adds constraints to the program."""
+MOST_JOINED = 30
+"""The most joined labels, of one column or several; each adds constraints to the program."""
 
 MOST_LABELS = 20
 """The most values of a y that is refused where it tells a secret."""
@@ -112,7 +112,9 @@ class Batch:
         The code of each row's secret in each sensitive column.
     strata : ndarray of int
     joined : ndarray of int
-        The combination of joined labels; 0 without any.
+        The combination of the values of all joined columns; 0 without any.
+    labels : list of list of int
+        The combinations that share a label: the values of some joined columns.
     weights : ndarray of int or None
     """
 
@@ -120,6 +122,7 @@ class Batch:
     secrets: list[IntArray]
     strata: IntArray
     joined: IntArray
+    labels: list[list[int]]
     weights: Array | None
 
 
@@ -313,18 +316,41 @@ class People:
     ) -> Batch:
         """Return the rows to be counted, which ``self`` was read from."""
         rows = self.rows
-        labels = combinations_of([rows.values(name).ranks() for name in joined], rows.n_rows)
-        if labels.max() >= MOST_JOINED:
+        values = [rows.values(name).ranks() for name in joined]
+        together = combinations_of(values, rows.n_rows)
+        firsts = np.unique(together, return_index=True)[1]
+        labels = labels_of([each[firsts] for each in values])
+        if labels is None:
             raise ValueError(
-                f"joined={listed(joined)} has {int(labels.max()) + 1} combinations of values, and "
-                f"at most {MOST_JOINED} labels are constraints; merge values, or join fewer "
-                "columns."
+                f"joined={listed(joined)} has more than {MOST_JOINED} labels (values, and "
+                "combinations of those of several columns), each of which is a constraint; merge "
+                "values, or join fewer columns."
             )
         if strata is None:
             none = np.zeros(rows.n_rows, dtype=np.int64)
             strata = none if self.strata is None else self.strata.of(self.codes)
         secrets = [secret.codes(rows.n_rows) for secret in self.secrets]
-        return Batch(columns or {}, secrets, strata, labels, rows.weights)
+        return Batch(columns or {}, secrets, strata, together, labels, rows.weights)
+
+
+def labels_of(columns: Sequence[IntArray]) -> list[list[int]] | None:
+    """Return the sets of rows with the same values in some of the columns; None of too many.
+
+    Who knows some of the columns mixes the rows of a set in other shares for each secret, so a
+    bound for who knows all columns does not hold for him.
+
+    >>> labels_of([np.array([0, 0, 1]), np.array([0, 1, 1])])
+    [[0, 1], [2], [0], [1, 2], [1]]
+    """
+    found: dict[frozenset[int], None] = {}
+    for values in columns:
+        of_values = [np.flatnonzero(values == value).tolist() for value in np.unique(values)]
+        each = [frozenset(rows) for rows in of_values]
+        both = [one & other for one in found for other in each]
+        found |= dict.fromkeys([*each, *filter(None, both)])
+        if len(found) > MOST_JOINED:
+            return None
+    return [sorted(rows) for rows in found]
 
 
 def read_people(
