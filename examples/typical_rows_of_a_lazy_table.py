@@ -1,7 +1,7 @@
-"""Typical rows of a lazy table, in batches
-========================================
+"""Typical rows of a lazy table
+============================
 
-Fit and release a table that is never in memory as a whole: a lazy plan of polars, and batches::
+Fit and release a table that is never in memory as a whole, as a lazy plan of polars::
 
     python examples/typical_rows_of_a_lazy_table.py
 
@@ -65,9 +65,10 @@ print(released.head(3))
 # Batches
 # -------
 #
-# Whatever yields batches of Arrow is released batch by batch, in the memory of one.
+# Rows are released one by one, and so may be tables of some of them. The ids must differ over all
+# of the tables.
 
-stream = pl.read_parquet(folder / "visits.parquet").to_arrow().to_batches(max_chunksize=10_000)
-batches = list(rows.transform_batches(stream, row_id="patient", key=KEY))
-print(f"{len(batches)} batches, {sum(batch.num_rows for batch in batches):,} rows")
-print(f"the same release: {pl.from_arrow(batches).equals(released)}")
+tables = pl.read_parquet(folder / "visits.parquet").iter_slices(10_000)
+batches = [rows.transform(table, row_id="patient", key=KEY) for table in tables]
+print(f"{len(batches)} batches, {sum(map(len, batches)):,} rows")
+print(f"the same release: {pl.concat(batches).equals(released)}")

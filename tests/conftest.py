@@ -37,7 +37,7 @@ def spread(n, most):
 
 
 # Files with tests of many seconds: none of them begins when all others are done.
-LONG = ("examples", "utility", "across_versions", "streams", "audit_readers", "ledger_faults")
+LONG = ("examples", "utility", "across_versions", "audit_readers", "ledger_faults")
 
 
 @pytest.hookimpl(trylast=True)  # slow ones are gone by then

@@ -34,9 +34,7 @@ from sklearn_puffer import (
 )
 from sklearn_puffer._base import progress
 from sklearn_puffer._documents import document, templates
-from sklearn_puffer._engines import TableStream
-from sklearn_puffer.cli import main
-from sklearn_puffer.cli.files import TableFile, TableWriter
+from sklearn_puffer.cli import commands, main
 
 pytestmark = pytest.mark.usefixtures("quick_attackers")
 
@@ -417,69 +415,20 @@ def test_hostile_names_of_files_and_columns_are_names_alone(folder):
     assert list(pd.read_csv(out).columns) == ['a "b",\n--force', "=1+1"]
 
 
-WAYS_TO_FIT = {
-    "as they are": [],
-    "in bins": ["--n-bins", "3", "--public", "income"],
-    "apart": ["--dependence", "independent", "--remainder", "passthrough"],
-    "as Gaussians": [*("--prior", "gaussian"), *("--noise", "gaussian", "--delta", "1e-5")],
-}
-
-
-def form_of(source, *options, sensitive="loan"):
+def form_of(source):
     """Return the form of a fit, but for its date, and what this changes."""
-    numbers = "--prior" in options
-    public = ["--public", "income"] if numbers else FIT[2:]
-    asked = [source, "r.json", "--sensitive", sensitive, *public, *options, "--force"]
+    asked = [source, "r.json", "--sensitive", "loan", *FIT[2:], "--force"]
     assert main(["fit", *asked]) == 0
     dated = r'"date":"[^"]*"|"checksum":"[^"]*"'
     return re.subn(dated, "", Path("r.json").read_text())
 
 
-READERS = [("in.csv", "polars"), ("in.parquet", ""), ("in.parquet", "polars")]
-
-
-def test_a_file_is_fitted_by_an_engine_and_as_in_memory_to_the_byte(folder, monkeypatch):
-    is_fitted_by_an_engine(monkeypatch, WAYS_TO_FIT["in bins"])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("options", WAYS_TO_FIT.values(), ids=WAYS_TO_FIT)
-def test_whatever_is_fitted_by_an_engine_is_as_in_memory_to_the_byte(folder, monkeypatch, options):
-    is_fitted_by_an_engine(monkeypatch, options)
-
-
-def without(monkeypatch, *libraries):
-    """Let some libraries not be there, as `import` has it."""
-    for library in filter(None, libraries):
-        monkeypatch.setitem(sys.modules, library, None)
-
-
-def without_memory(monkeypatch):
-    """Let whoever brings the rows of a file into memory fail."""
-    monkeypatch.setattr(TableStream, "whole", lambda *_: pytest.fail("the rows came into memory"))
-
-
-def is_fitted_by_an_engine(monkeypatch, options):
-    make_table().to_parquet("in.parquet", index=False)
-    with monkeypatch.context() as patch:
-        patch.setattr(TableFile, "lazy", None)
-        expected = form_of("in.parquet", *options)
-    assert expected[1] == 2
-    without_memory(monkeypatch)
-    assert form_of("in.parquet", *options) == expected
-
-
 @pytest.mark.parametrize("mechanism", ["noise", "typical-rows"])
-@pytest.mark.parametrize(("source", "absent"), READERS)
-def test_a_file_whose_order_tells_the_secret_is_named_whatever_reads_it(
-    folder, monkeypatch, capsys, source, absent, mechanism
-):
+@pytest.mark.parametrize("source", ["in.csv", "in.parquet"])
+def test_a_file_whose_order_tells_the_secret_is_named(folder, capsys, source, mechanism):
     ordered = make_table().sort_values("loan")
     ordered.to_csv("in.csv", index=False)
     ordered.to_parquet("in.parquet", index=False)
-    without(monkeypatch, absent)
-    if not absent:
-        without_memory(monkeypatch)
     asked = ["--sensitive", "loan", "--public", "cars", "--mechanism", mechanism]
     assert main(["fit", source, "r.json", *asked]) == 0
     told = capsys.readouterr()
@@ -490,28 +439,14 @@ def test_a_file_whose_order_tells_the_secret_is_named_whatever_reads_it(
     assert not [said for said in kept if "look at no lazy table" in said]
 
 
-@pytest.mark.parametrize("source", ["in.csv", "in.parquet"])
-def test_what_no_engine_can_do_or_none_is_there_for_is_fitted_in_memory(
-    folder, monkeypatch, source
-):
-    make_table().to_parquet("in.parquet", index=False)
-    expected = form_of(source)
-    with monkeypatch.context() as patch:
-        patch.setattr("sklearn_puffer._engines.lazy.MOST_CELLS", 3)
-        assert form_of(source) == expected
-    without(monkeypatch, "polars", "duckdb")
-    assert form_of(source) == expected
-
-
 @pytest.mark.parametrize("place", ["loan=1", "a*[b]", "a {b}?"])
-def test_no_name_of_a_folder_is_a_pattern_or_a_column(folder, monkeypatch, place):
+def test_no_name_of_a_folder_is_a_pattern_or_a_column(folder, place):
     Path(place).mkdir()
     for other in ("ab", "loan=2"):
         Path(other).mkdir()
         make_table(seed=1).to_parquet(f"{other}/in.parquet", index=False)
     make_table().to_parquet(f"{place}/in.parquet", index=False)
     expected = form_of("in.csv")
-    without_memory(monkeypatch)
     assert form_of(f"{place}/in.parquet") == expected
 
 
@@ -544,7 +479,7 @@ def test_the_output_is_never_the_input_even_by_force(fitted, capsys, other):
     ("content", "message"),
     [
         (b"", "Empty CSV"),
-        (b"client,loan,cars,zip,owner\n", "0 rows"),
+        (b"client,loan,cars,zip,owner\n", "X has 0 row(s)"),
         (b"client,cars,zip\na,1,02139\n", "lacks column 'owner'"),
         (b"client,cars,cars,zip,owner\na,1,2,02139,true\n", "more than once"),
         (b"client,cars,zip,owner\na,1,02139\n", "Expected 4 columns"),
@@ -691,18 +626,25 @@ def ledger(path="l"):
     return Ledger.open(path, PufferfishRelease.from_json(Path("r.json")))
 
 
+def writing(monkeypatch, do):
+    """Let something happen before the released rows are written, and what it returns after."""
+    write = commands.write_table
+
+    def writes(file, path, table, layout):
+        after = do() if table.num_rows else None
+        write(file, path, table, layout)
+        if after is not None:
+            after()
+
+    monkeypatch.setattr(commands, "write_table", writes)
+
+
 def test_a_release_is_on_record_before_its_first_row(fitted, monkeypatch):
     main(["ledger", "create", "l", "r.json"])
     seen = []
-    write = TableWriter.write
-
-    def watched(self, batch):
-        seen.append((spent(), Path("out.csv").exists()))
-        write(self, batch)
-
-    monkeypatch.setattr(TableWriter, "write", watched)
+    writing(monkeypatch, lambda: seen.append((spent(), Path("out.csv").exists())))
     assert main(["release", "r.json", "in.csv", "out.csv", "--ledger", "l"]) == 0
-    assert set(seen) == {(1, False)}
+    assert seen == [(1, False)]
     assert spent() == 1
 
 
@@ -817,12 +759,13 @@ def test_a_file_that_is_refused_costs_nobody_anything(by_person, capsys):
     assert left_of("00017", capsys).startswith("1 more release(s)")
 
 
-def test_what_was_stopped_is_on_record_and_is_done_again_for_free(by_person, capsys, monkeypatch):
-    def interrupted(self, batch):
-        raise KeyboardInterrupt
+def interrupted():
+    raise KeyboardInterrupt
 
+
+def test_what_was_stopped_is_on_record_and_is_done_again_for_free(by_person, capsys, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(TableWriter, "write", interrupted)
+        writing(patched, interrupted)
         assert main(["release", "r.json", "in.csv", "out.csv", *BY]) == 130
     assert not Path("out.csv").exists()
     assert left_of("00017", capsys).startswith("0 more release(s)")
@@ -844,10 +787,7 @@ def test_persons_are_known_by_ids_and_a_key_and_counted_in_one_place(by_person, 
 
 
 def test_after_ctrl_c_there_is_no_output_and_the_ledger_has_counted(fitted, capsys, monkeypatch):
-    def interrupted(self, batch):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(TableWriter, "write", interrupted)
+    writing(monkeypatch, interrupted)
     main(["ledger", "create", "l", "r.json"])
     assert main(["release", "r.json", "in.csv", "out.csv", "--ledger", "l"]) == 130
     assert "stopped" in told(capsys)
@@ -857,37 +797,28 @@ def test_after_ctrl_c_there_is_no_output_and_the_ledger_has_counted(fitted, caps
 
 
 def test_a_full_disk_leaves_nothing(fitted, capsys, monkeypatch):
-    def full(self, batch):
+    def full():
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(TableWriter, "write", full)
+    writing(monkeypatch, full)
     assert main(["release", "r.json", "in.csv", "out.csv"]) == 2
     assert "No space left" in told(capsys)
     assert left_behind(fitted) == []
 
 
 def test_an_input_that_changes_meanwhile_is_not_handed_out(fitted, capsys, monkeypatch):
-    write = TableWriter.write
-
-    def changed(self, batch):
-        write(self, batch)
+    def changed():
         with open("in.csv", "a") as file:
             file.write("\n")
 
-    monkeypatch.setattr(TableWriter, "write", changed)
+    writing(monkeypatch, lambda: changed)
     assert main(["release", "r.json", "in.csv", "out.csv"]) == 2
     assert "was changed" in told(capsys)
     assert not Path("out.csv").exists()
 
 
 def test_an_output_that_appears_meanwhile_is_not_replaced(fitted, capsys, monkeypatch):
-    write = TableWriter.write
-
-    def racing(self, batch):
-        write(self, batch)
-        Path("out.csv").write_text("mine")
-
-    monkeypatch.setattr(TableWriter, "write", racing)
+    writing(monkeypatch, lambda: lambda: Path("out.csv").write_text("mine"))
     assert main(["release", "r.json", "in.csv", "out.csv"]) == 2
     assert Path("out.csv").read_text() == "mine"
     assert left_behind(fitted) == []
@@ -1181,40 +1112,6 @@ def test_a_run_that_is_ended_leaves_nothing_and_is_done_again(large):
     assert spent(ledger_file) == 1
     whole = in_memory("large.csv")
     assert pd.read_csv("out.csv", dtype={"zip": str}).astype(whole.dtypes).equals(whole)
-
-
-PEAKS = """
-import resource, sys
-from sklearn_puffer.cli import main
-for name in sys.argv[1:]:  # smaller ones first
-    assert main(["release", "r.json", name, f"out.{name}", "--quiet"]) == 0
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read in kilobytes")
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_a_file_much_larger_than_a_batch_takes_no_more_memory(large, suffix):
-    table = pa.csv.read_csv("large.csv", convert_options=_text(["client", "zip"]))
-    if suffix == "parquet":
-        with pa.parquet.ParquetWriter("large.parquet", table.schema) as writer:
-            for _ in range(10):
-                writer.write_table(table, row_group_size=50_000)
-        pa.parquet.write_table(table[:50_000], "small.parquet")
-    else:
-        text = Path("large.csv").read_text().partition("\n")
-        Path("large.csv").write_text("".join([*text, *[text[2]] * 9]))
-        Path("small.csv").write_text("\n".join([text[0], *text[2].splitlines()[:50_000], ""]))
-
-    asked = [sys.executable, "-c", PEAKS, f"small.{suffix}", f"large.{suffix}"]
-    run = subprocess.run(asked, capture_output=True, text=True, check=True)
-    small, large = map(float, run.stdout.split())
-    assert large - small < 60
-
-
-def _text(names):
-    return pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
 
 
 PAGE = Path(__file__).parents[1] / "docs" / "command_line.md"

@@ -519,16 +519,6 @@ def test_batches_are_compared_as_one_table(noiser):
     assert [watch.verdict().warning()] == told(table, new)
 
 
-def test_a_stream_is_told_of_once_at_its_end():
-    own = noiser_of(people(900), public=["age"])
-    new = people(300, seed=2).assign(age=80)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        stream = own.transform_batches([new[k : k + 20] for k in range(0, 300, 20)])
-        assert sum(batch.num_rows for batch in stream) == 300
-    assert [str(each.message) for each in caught] == told(own, new)
-
-
 def test_a_lazy_table_is_remembered_as_one_in_memory():
     table = people(400)
     own, lazy = noiser_of(table), noiser_of(pl.from_pandas(table).lazy())

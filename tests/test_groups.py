@@ -430,8 +430,6 @@ def test_rows_that_are_no_group_are_refused_before_any_is_drawn(monkeypatch):
         noiser.transform(HOMES.assign(home=[np.nan, *HOMES["home"][1:]]))
     with pytest.raises(ValueError, match="X lacks column 'home'"):
         noiser.transform(HOMES.drop(columns="home"))
-    with pytest.raises(ValueError, match="batches are released as they come"):
-        noiser.transform_batches([HOMES])
 
 
 def test_fit_refuses_groups_of_two_secrets_missing_ids_and_weights():

@@ -192,11 +192,7 @@ def draws_of(noiser, table):
         lambda k: noiser.transform(table[:1], **how, release=k),
         lambda k: noiser.transform(table, row_id="client", release=k),
         lambda k: noiser.transform(pl.from_pandas(table).lazy(), **how, release=k).collect(),
-        lambda k: noiser.transform_batches(
-            pa.Table.from_pandas(table), **how, release=k
-        ).read_all(),
         lambda k: form.transform(table, **how, release=k),
-        lambda k: form.transform_batches(pa.Table.from_pandas(table), **how, release=k).read_all(),
     ]
 
 

@@ -311,7 +311,6 @@ WAYS_TO_RELEASE = {
     "artifact": lambda fitted, rows: PufferfishRelease.from_json(fitted.to_json()).transform(
         rows, on_drift="ignore"
     ),
-    "batches": lambda fitted, rows: fitted.transform_batches([rows]).read_all(),
 }
 
 
@@ -319,8 +318,6 @@ WAYS_TO_RELEASE = {
 @pytest.mark.parametrize("kind", OF_NUMBERS)
 @pytest.mark.parametrize("way", WAYS_TO_RELEASE)
 def test_unseen_numbers_are_read_as_the_nearest_and_one_warning_counts_them(kind, way):
-    if (kind, way) == ("array", "batches"):
-        pytest.skip("arrays are no batches")
     given, sensitive = OF_NUMBERS[kind], 1 if kind == "array" else "secret"
     fitted = harmless(sensitive=sensitive).fit(given(NUMBERS))
     with pytest.warns(UnseenValuesWarning, match=r": 120 in ('x'|0);") as told:

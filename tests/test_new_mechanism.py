@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -145,15 +144,12 @@ def test_it_is_cloned_and_stands_in_a_pipeline():
         assert model.fit(TABLE, y).predict(TABLE).shape == (4,)
 
 
-def test_an_id_has_the_same_release_alone_in_another_order_and_in_a_stream():
+def test_an_id_has_the_same_release_alone_and_in_another_order():
     coins, rows = fitted(), TABLE.assign(client=range(10, 14))
     whole = coins.transform(rows, row_id="client", key=KEY)
     alone = coins.transform(rows.iloc[[2]], row_id="client", key=KEY)
     assert alone.equals(whole.iloc[[2]])
     assert coins.transform(rows[::-1], row_id="client", key=KEY)[::-1].equals(whole)
-    pieces = [pa.table(rows.iloc[:3]), pa.table(rows.iloc[3:])]
-    stream = coins.transform_batches(pieces, row_id="client", key=KEY).read_all()
-    assert stream.to_pandas().equals(whole)
 
 
 def test_a_lazy_table_is_released_as_the_same_rows_in_memory():

@@ -13,11 +13,9 @@ import polars as pl
 import pytest
 
 from sklearn_puffer import PersonLedger, PufferfishNoiser, PufferfishRelease
-from sklearn_puffer._base import counted, listening, progress, reporting, task
-from sklearn_puffer._engines import stream_of
+from sklearn_puffer._base import counted, listening, progress, task
 from sklearn_puffer._ledgers import persons
 from sklearn_puffer._noiser import against
-from sklearn_puffer._release import check_stream
 from sklearn_puffer._sets import SetLosses
 from sklearn_puffer._sets.simultaneous_sets import set_around_counts
 from sklearn_puffer.calibration import calibrate
@@ -190,18 +188,6 @@ def test_parts_done_in_other_threads_count(at_once, capsys):
     assert "values: 800 of 800 (100%)" in capsys.readouterr().err
 
 
-def test_a_generator_reports_while_others_work(at_once, capsys):
-    def rows():
-        with reporting(1, "rows") as done:
-            for _ in range(3):
-                done(5)
-                yield
-
-    for _ in rows():
-        list(counted([1, 2], "others"))  # of whom nobody wants to know
-    assert "others" not in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [(0.2, "1 s"), (119.0, "119 s"), (600.0, "10 min"), (90_000.0, "25 h 0 min")],
@@ -266,25 +252,6 @@ def told(capsys):
     assert out == ""
     assert "visits" not in err
     return err
-
-
-@pytest.mark.parametrize("how", [{}, {"row_id": "id", "key": KEY}])
-def test_a_stream_tells_how_many_rows_are_released(at_once, capsys, how):
-    rows = table().assign(id=range(40))
-    whole = fitted().transform_batches([rows[:10], rows[10:]], **how)
-    assert ("ids read: 10 done" in told(capsys)) == bool(how)
-    whole.read_all()
-    assert "rows released: 10 done\n" in told(capsys)  # nobody knows how many there will be
-    fitted().set_params(verbose=0).transform_batches([rows], **how).read_all()
-    assert told(capsys) == ""
-
-
-def test_a_stream_that_is_left_alone_says_nothing_more(at_once, capsys):
-    reader = fitted().transform_batches(table()[k : k + 5] for k in range(0, 40, 5))
-    reader.read_next_batch()
-    told(capsys)
-    time.sleep(0.3)
-    assert told(capsys) == ""
 
 
 def test_a_form_tells_too(at_once, capsys):
@@ -385,13 +352,7 @@ def test_the_command_line_tells_the_time_left(at_once, capsys, tmp_path, kind):
     table().to_csv(rows, index=False) if kind == "csv" else table().to_parquet(rows)
     assert main(["release", str(form), str(rows), str(out)]) == 0
     err = told(capsys)
-    assert re.search(r"bytes read: ([\d,]+) of \1 \(100%\); about 1 s left\n", err)
+    assert re.search(r"values released: 80 of 80 \(100%\); about 1 s left\n", err)
     assert err.endswith(f"puffer: wrote {str(out)!r}, 40 rows\n")
     assert main(["release", str(form), str(rows), str(out), "--force", "--quiet"]) == 0
     assert told(capsys) == f"puffer: wrote {str(out)!r}, 40 rows\n"
-
-
-def test_a_look_at_a_stream_tells(at_once, capsys):
-    with listening(1, "look"):
-        assert check_stream(fitted(), stream_of([table()])) == 40
-    assert "rows checked: 40 done" in told(capsys)

@@ -138,10 +138,6 @@ _OTHERS = {
     ),  # ignored
     # names of columns
     *(("PufferfishNoiser", "groups"), ("audit", "groups"), ("plan", "task"), ("audit", "task")),
-    *(
-        (f"Pufferfish{x}.transform_batches", "row_id")
-        for x in ("Noiser", "Release", "Microaggregator")
-    ),
     *((name, "row_id") for name in ("PufferfishRelease.transform", "PersonLedger.transform")),
     ("PufferfishRelease.transform", "sensitive_features"),
     *(("PufferfishRelease.fit", x) for x in ("y", "sensitive_features", "sample_weight")),
@@ -154,7 +150,7 @@ _OTHERS = {
 # its fit and transform have tests of their own
 _OTHERS |= {
     (f"PufferfishSwap.{method}", argument)
-    for method in ("fit", "transform", "fit_transform", "transform_batches")
+    for method in ("fit", "transform", "fit_transform")
     for argument in ("y", "sensitive_features", "row_id")
 }
 _OTHERS |= {("PufferfishSwap", "groups")}

@@ -17,7 +17,6 @@ from sklearn_puffer._rows.rows import (
     _p_value_of_ranks,
     _p_values_of_runs,
     order_of,
-    order_of_stream,
 )
 
 N = 400
@@ -217,17 +216,3 @@ def test_runs_are_hardly_ever_as_odd_as_their_bound_says(secrets):
     bounds = np.array([next(_p_values_of_runs(order, sizes)) for order in orders])
     for level in np.unique(bounds):
         assert times[bounds <= level].sum() / times.sum() <= level * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("n_rows", [0, 1, 3_000, 400_000])
-@pytest.mark.parametrize("size", [1_000, 65_536])
-def test_the_order_of_a_stream_is_told_from_few_of_its_rows(n_rows, size):
-    arrow = pytest.importorskip("pyarrow")
-    secrets = np.where(np.arange(n_rows) < n_rows // 3, "yes", "no")
-    for ordered, told in (
-        (secrets, n_rows > 1),
-        (np.random.default_rng(1).permutation(secrets), 0),
-    ):
-        whole = arrow.table({"s": arrow.array(ordered, arrow.string())})
-        pieces = (whole.slice(start, size) for start in range(0, n_rows, size))
-        assert bool(order_of_stream(pieces, ["s"]).told) == told

@@ -308,16 +308,6 @@ def test_string_views_of_arrow_are_secrets_and_ids_too():
     assert beside.certificate_.holds
 
 
-@pytest.mark.parametrize("use", ["noise", "typical rows"])
-def test_streams_of_string_views_are_released_as_strings(use):
-    table = arrow({"x": (cells("texts"), pa.string_view())})
-    stream = fitted(use, table).set_params(remainder="passthrough").fit(table)
-    for batches in ([table[:40], table[40:]], table.to_reader()):
-        [*pieces] = stream.transform_batches(batches)
-        assert sum(map(len, pieces)) == N
-        assert {piece.schema.field("x").type for piece in pieces} == {pa.string()}
-
-
 @pytest.mark.parametrize("use", USES)
 def test_string_views_of_pandas_are_refused_by_name(use):
     table = arrow({"x": (cells("texts"), pa.string_view())})

@@ -103,22 +103,6 @@ def test_transform_leaves_the_noiser_and_the_table(stops, how):
     stopped_everywhere(stops, lambda: noiser.transform(rows, **how), unchanged, least=3)
 
 
-@pytest.mark.parametrize("how", [{}, {"row_id": "id", "key": KEY}])
-def test_a_stream_that_is_stopped_hands_out_no_part_of_a_batch(stops, how):
-    noiser, pieces = fitted(), [table()[k : k + 10] for k in range(0, 40, 10)]
-    before, out = state(noiser), []
-
-    def work():
-        out.clear()
-        out.extend(batch.num_rows for batch in noiser.transform_batches(pieces, **how))
-
-    def whole():
-        assert set(out) <= {10}
-        assert state(noiser) == before
-
-    stopped_everywhere(stops, work, whole, least=4)
-
-
 def test_checks_and_losses_leave_the_certificate(stops, monkeypatch):
     monkeypatch.setattr(against, "CHEAP", 0)
     certificate = fitted(public=["visits"], dependence="independent").certificate_

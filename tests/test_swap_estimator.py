@@ -831,17 +831,12 @@ def test_columns_beside_rows_have_the_row_labels_of_these():
             call()
 
 
-def test_streams_and_lazy_tables_without_ids_are_refused_and_joblib_saves_all(tmp_path):
+def test_lazy_tables_without_ids_are_refused_and_joblib_saves_all(tmp_path):
     pl = pytest.importorskip("polars")
     swap = swap_of().fit(TABLE)
-    keyed = {"row_id": "client", "key": KEY}
     for release in (swap, PufferfishRelease.from_json(swap.to_json())):
         with pytest.raises(TypeError, match="name its column of ids with row_id="):
             release.transform(pl.LazyFrame(TABLE))
-        # pieces of a stream would be exchanged within themselves, against shares of their own
-        for beside in ({}, keyed):
-            with pytest.raises(ValueError, match="call transform on the whole table"):
-                release.transform_batches([TABLE], **beside)
     joblib.dump(swap, tmp_path / "swap.joblib")
     assert len(joblib.load(tmp_path / "swap.joblib").transform(TABLE)) == len(TABLE)
 

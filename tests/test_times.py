@@ -201,12 +201,7 @@ def test_another_kind_than_that_of_fit_is_refused(kind):
 
 
 @pytest.mark.slow
-def test_streams_keyed_rows_bins_and_drift_have_times():
-    table = TABLES["arrow timestamp"](COMPLETE)
-    fitted = noiser(random_state=None, n_bins=4).fit(table)
-    stream = fitted.transform_batches([table.slice(0, 150), table.slice(150)])
-    assert stream.schema.field("x").type == table.schema.field("x").type
-    assert stream.read_all().num_rows == N_ROWS
+def test_keyed_rows_bins_and_drift_have_times():
     rows = TABLES["pandas zone"](COMPLETE).assign(id=range(N_ROWS))
     fitted, key = noiser(random_state=None).fit(rows), b"blake2b:" + bytes(32)
     first = fitted.transform(rows, row_id="id", key=key)

@@ -36,7 +36,6 @@ from sklearn_puffer._base.progress import (
     fitting,
     is_listening,
     listening,
-    reporting,
     stopping,
     task,
 )

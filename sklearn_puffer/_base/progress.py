@@ -264,24 +264,6 @@ def _counted(items: Iterable[T], what: str, total: int | None) -> Iterator[T]:
             done()
 
 
-@contextmanager
-def reporting(verbose: Any, what: str, total: int | None = None) -> Iterator[Callable[..., None]]:
-    """Report a task of a generator by a reporter of its own: other code runs between its parts.
-
-    >>> with reporting(1, "rows") as done:
-    ...     done(65_536)
-    """
-    if not verbose:
-        yield _ignore
-        return
-    reporter = _Reporter(what)
-    try:
-        with reporter.reported(_Task(what, total)) as done:
-            yield done
-    finally:
-        reporter.end()
-
-
 def _ignore(n: int = 1) -> None:
     pass
 

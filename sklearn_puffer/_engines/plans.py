@@ -101,8 +101,7 @@ def _plan_of(X: Any) -> Plan:
         return _PLANS[engine]
     raise TypeError(
         f"X is a {type(X).__name__}, which has no engine that could compute its release; scan it "
-        "(pl.scan_parquet(path), duckdb.from_arrow(dataset)), or release it as a stream, by "
-        "transform_batches."
+        "(pl.scan_parquet(path), duckdb.from_arrow(dataset)), or release tables of it one by one."
     )
 
 

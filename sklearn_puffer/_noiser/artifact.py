@@ -20,7 +20,6 @@ from sklearn_puffer._noiser.release import (
     noisier,
     release_table,
     scale_of,
-    type_of,
 )
 from sklearn_puffer._noiser.utility import RawDistribution, utilities
 from sklearn_puffer._release import (
@@ -80,10 +79,6 @@ class NoiseOfColumns(Mechanism):
     def attributes(self) -> dict[str, Any]:
         """Return the noise scale of each public column."""
         return {"theta_": series({r.column.name: scale_of(r) for r in self.columns}, "theta")}
-
-    def types(self, table: Table, schema: Any) -> dict[Name, Any]:
-        """Return the Arrow types that can hold any value with noise."""
-        return {release.column.name: type_of(release, table) for release in self.columns}
 
     def to_record(self) -> dict[str, Any]:
         """Return the fields of a release artifact."""

@@ -357,14 +357,6 @@ class _Worker:
         return block
 
 
-def type_of(release: ColumnRelease, table: Table) -> Any:
-    """Return the type of a released column, which can hold any of its values."""
-    name, levels = release.column.name, release.column.levels
-    codes = [0] if levels is None else [k for k, level in enumerate(levels) if level is not None]
-    output = np.array(codes, dtype=release.dtype(values_of(table, release.column)))
-    return table.build({name: finished(release, output, None)}).schema.field(str(name)).type
-
-
 def finished(release: ColumnRelease, output: Array, gone: Array | None) -> Finished:
     """Return a filled column as its table takes it, with ``gone`` values missing."""
     column, native = release.column, release.output != "noisy"

@@ -25,10 +25,8 @@ from sklearn_puffer._release.mechanism import (
 from sklearn_puffer._release.out_of_memory import (
     KeyedPart,
     check_ids,
-    check_stream,
     keyed_mark,
     read_lazily,
-    rows_of_stream,
     types_of,
 )
 from sklearn_puffer._release.read_release import PufferfishRelease

@@ -7,7 +7,6 @@ is written and read. The base of all estimators, `TableRelease`, knows no more o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar, get_type_hints
@@ -102,10 +101,6 @@ class Moved:
         """Return the share of the values that were moved, in the worst column."""
         return max(self.counts.values()) / self.n_rows
 
-    def and_more(self, later: Moved) -> Moved:
-        """Return what was moved in this table and a later one of the same stream."""
-        return Moved(Counter(self.counts) + Counter(later.counts), self.n_rows + later.n_rows)
-
 
 @dataclass(frozen=True)
 class Terms:
@@ -136,7 +131,7 @@ class Mechanism(ABC):
 
     #: Its name in release artifacts.
     kind: ClassVar[str | None] = None
-    #: Whether a row is released by itself, so that a stream can be released as it comes.
+    #: Whether a row is released by itself, so that parts of a table can be.
     by_row: ClassVar[bool] = True
     #: Whether it needs the secrets of the rows that it releases.
     takes_secrets: ClassVar[bool] = False
@@ -218,10 +213,6 @@ class Mechanism(ABC):
     def units(self) -> Sequence[int]:
         """Return factors that bring the columns of keyed rows to one grid, for a ledger."""
         return [1]
-
-    def types(self, table: Table, schema: Any) -> dict[Name, Any]:
-        """Return the Arrow type of each public column of a release of an empty table."""
-        return {column.name: schema.field(column.name).type for column in self.released_columns}
 
 
 @dataclass(frozen=True, eq=False, repr=False)

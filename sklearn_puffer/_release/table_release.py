@@ -39,14 +39,13 @@ from sklearn_puffer._certificates import (
 )
 from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._documents import write_new
-from sklearn_puffer._engines import arrow, is_lazy, stream_of
+from sklearn_puffer._engines import is_lazy
 from sklearn_puffer._noise import Entropy, seeded_entropy, system_entropy
 from sklearn_puffer._release.artifact import artifact_text, read_artifact
 from sklearn_puffer._release.drift import check_on_drift, drift_warning, watch_of
 from sklearn_puffer._release.keyed_rows import Keying, Noted, check_keying
 from sklearn_puffer._release.mechanism import Draw, FittedMechanism, LearntMechanism, Released
 from sklearn_puffer._release.out_of_memory import (
-    StreamRelease,
     check_lazily,
     plan_release,
 )
@@ -57,7 +56,6 @@ from sklearn_puffer._rows import (
     check_unknown,
     first_table,
     next_table,
-    order_of_stream,
     refuse_parts,
 )
 from sklearn_puffer._tables import Name, Table, Values, as_pandas, beside, readable
@@ -169,20 +167,6 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
             secrets = beside(sensitive_features, table.n_rows, X, "sensitive_features")
         return FitRows(table, secrets, sample_weight, self.sensitive, y)
 
-    def _note_order(self, stream: Any) -> None:
-        """Say what the order of the rows of a file tells, if an engine fitted it without seeing it.
-
-        Rows that are exchanged with all of a table come out in an order of their own.
-        """
-        fitted, names = self._fitted, [*self._fitted.rules.sensitive]
-        if not fitted.mechanism.by_row or not names:
-            return
-        order = order_of_stream(stream.tables(names), names)
-        assumptions = order.noted(fitted.certificate.assumptions)
-        certificate = replace(fitted.certificate, assumptions=assumptions)
-        self._fitted = replace(fitted, certificate=certificate)
-        self._warn(order.warnings(), "order", stacklevel=2)
-
     def transform(
         self,
         X: Any,
@@ -292,88 +276,6 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         keying = check_keying(row_id, key, dataset, release, self.random_state)
         self._check_ready(keying)
         return self._transformed(X, keying, on_drift)
-
-    def transform_batches(
-        self,
-        batches: Any,
-        *,
-        row_id: Any = None,
-        key: Any = None,
-        dataset: str = "",
-        release: int = 0,
-    ) -> Any:
-        """Release a stream of rows, few of them in memory at a time, as one release of a table.
-
-        Parameters
-        ----------
-        batches : pyarrow Dataset, RecordBatchReader or Table, DataFrame, or iterable
-            The rows, in pieces of one type: batches, tables or DataFrames. Whatever hands on an
-            Arrow stream (a DuckDB relation) is one. Columns are found by name, and only those that
-            are released, and the ids, are read.
-        row_id : str or int, default=None
-            The column of ids, as in `transform`. They are unique in the whole stream: a Dataset, a
-            table or a list is read once more for them, before anything is drawn; those of a stream
-            that can be read once are held against all earlier ones as they come, and rows with an
-            id that was there before are never released.
-        key : bytes, Path or "env:NAME", default=None
-            As in `transform`; None draws one key for the whole stream.
-        dataset : str, default=""
-            Name of the table, as in `transform`.
-        release : int, default=0
-            Number of the release, as in `transform`.
-
-        Returns
-        -------
-        pyarrow.RecordBatchReader
-            The released rows in their order: an iterator of batches whose ``schema`` is known from
-            the start. Rows are drawn as it is read, once: it is one release, from the first row
-            on, also where the rest is never read, or a later row is refused.
-
-        Raises
-        ------
-        UncertifiedError, OverspentError
-            As in `transform`.
-        TypeError, ValueError
-            As in `transform`; and of a later piece that does not fit, when it is read.
-        ImportError
-            If pyarrow is not installed.
-
-        Notes
-        -----
-        Rows are drawn independently of each other, so that the distribution is that of `transform`
-        on the whole table, and under a key so is every bit. Beside 65,536 rows there are 16 bytes
-        for each id in memory, and beyond some millions of ids in an unnamed file. With a
-        ``random_state`` each piece has noise of its own. What `transform` warns of is warned of
-        once, when the last row was read.
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> import pyarrow as pa
-        >>> from sklearn_puffer import PufferfishNoiser
-        >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
-        >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
-        >>> noiser = PufferfishNoiser(sensitive="loan").fit(table)
-        >>> pieces = (pa.table({"cars": [day, day + 4]}) for day in (1, 5))
-        >>> released = noiser.transform_batches(pieces)
-        >>> released.schema.names, [batch.num_rows for batch in released]
-        (['cars'], [2, 2])
-        """
-        keying = check_keying(row_id, key, dataset, release, self.random_state)
-        loud = check_verbose(self.verbose)
-        self._check_ready(keying)
-        if not self._fitted.mechanism.by_row:
-            raise ValueError(
-                "rows are exchanged with all of a table, and a stream comes in pieces; call "
-                "transform on the whole table."
-            )
-        refuse_parts(self._fitted.rules.groups, "batches are released as they come")
-        stream = StreamRelease(self._fitted, self._draw(), stream_of(batches), keying)
-        with listening(loud, "release"):
-            stream.check_ids()
-        # its errors come out as they are
-        released = stream.batches(self._entropies(), verbose=loud)
-        return arrow("a stream of batches").RecordBatchReader.from_batches(stream.schema, released)
 
     def _release_noted(
         self, X: Any, row_id: Any, key: bytes, *, marks: Any, whole: bool, **about: Any
@@ -621,7 +523,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
     def _released(self, table: Table, X: Any, keying: Keying | None, draw: Draw) -> Released:
         """Return the released table, and which values or rows were moved, if any."""
         keyed = None if keying is None else keying.rows(table, X, self._fitted.context(keying))
-        draw = replace(draw, entropy=self._entropies()(), keyed=keyed)
+        draw = replace(draw, entropy=self._entropy(), keyed=keyed)
         return self._fitted.mechanism.released(table, self._fitted.rules, draw)
 
     def _fingerprint(self, certificate: Any) -> str:
@@ -657,16 +559,11 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
             raise UncertifiedError(message)
         warnings.warn(say.uncertified_sentence(certificate), PufferfishWarning, stacklevel=5)
 
-    def _entropies(self) -> Callable[[], Callable[[int], Entropy]]:
-        """Return the source of random bits of each further table, by the index of a column."""
+    def _entropy(self) -> Callable[[int], Entropy]:
+        """Return the source of random bits of the next table, by the index of a column."""
         seed = check_seed(self.random_state)
         if seed is None:
-            return lambda: lambda column: system_entropy()
+            return lambda column: system_entropy()
         self._warn([say.seed_sentence(seed)], "seed", stacklevel=6)
-        calls = _calls.setdefault(self, itertools.count())
-
-        def of_next() -> Callable[[int], Entropy]:
-            call = next(calls)  # no two tables are drawn alike
-            return lambda column: seeded_entropy(seed, column, call)
-
-        return of_next
+        call = next(_calls.setdefault(self, itertools.count()))  # no two tables are drawn alike
+        return lambda column: seeded_entropy(seed, column, call)

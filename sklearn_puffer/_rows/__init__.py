@@ -30,7 +30,6 @@ from sklearn_puffer._rows.rows import (
     distinct_rows,
     first_table,
     next_table,
-    order_of_stream,
     order_told,
     refuse_lazy,
     rows_of,

@@ -17,7 +17,7 @@ alternate.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,11 +31,10 @@ from sklearn_puffer._codes import (
     Secret,
     SecretRule,
     bins_of,
-    read_secret,
     resolve,
     tally,
 )
-from sklearn_puffer._engines import LazyTable, arrow, is_lazy, lazy_table, way_to_rows
+from sklearn_puffer._engines import LazyTable, is_lazy, lazy_table, way_to_rows
 from sklearn_puffer._tables import (
     AnyTable,
     Missing,
@@ -346,10 +345,6 @@ class RowOrder:
             f"million tables, and is released. {UNCOVERED}: {ways}."
         ]
 
-    def noted(self, sentences: Sequence[str]) -> list[str]:
-        """Return the sentences of a certificate with these instead of that of any order."""
-        return [*(said for said in sentences if said != _RELEASED), *self.sentences()]
-
     def _words(self) -> tuple[str, str]:
         if self.positions and self.index:
             return "order (and the index)", "shuffle the rows and reset the index"
@@ -376,25 +371,6 @@ def order_told(rows: CountedTable, secrets: Sequence[Secret]) -> RowOrder:
             own = codes[secret.name][k * size : (k + 1) * size]
             secret.source.codes(slice(start, start + size), own)
     return order_of(codes, label_ranks(rows.table, kept))
-
-
-def order_of_stream(tables: Iterable[Any], names: Sequence[Name]) -> RowOrder:
-    """Return which of these secrets the order of the rows of a file reveals.
-
-    Of many rows evenly spaced blocks are tested, of which few are held at a time.
-    """
-    kept, step = [], 1
-    parts = ((table, k) for table in tables for k in range(0, table.num_rows, _BLOCK))
-    for k, (table, start) in enumerate(parts):
-        if k % step == 0:
-            kept.append(table.slice(start, _BLOCK))
-        if len(kept) > 2 * _N_BLOCKS:
-            kept, step = kept[::2], 2 * step
-    if not kept:
-        return RowOrder()
-    rows = rows_of(frame_table(arrow("a file").concat_tables(kept)), None)
-    # a missing secret is a value of its own
-    return order_told(rows, [read_secret(name, rows.values(name), "category") for name in names])
 
 
 def order_of(

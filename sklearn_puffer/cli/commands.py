@@ -12,7 +12,7 @@ import json
 import os
 import shlex
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,10 @@ from sklearn_puffer import (
     PufferfishWarning,
     UncertifiedError,
 )
-from sklearn_puffer._base import listening, task
+from sklearn_puffer._base import listening
 from sklearn_puffer._documents import WAYS, __version__, check_free, growing_file, templates
-from sklearn_puffer._engines import TableStream
-from sklearn_puffer._release import TableRelease, check_stream, keyed_mark, rows_of_stream, types_of
-from sklearn_puffer.cli.files import CsvLayout, TableFile, TableWriter, kind_of
+from sklearn_puffer._release import TableRelease, keyed_mark, types_of
+from sklearn_puffer.cli.files import CsvLayout, TableFile, kind_of, write_table
 from sklearn_puffer.cli.settings import (
     FINE,
     MECHANISMS,
@@ -56,7 +55,7 @@ def fit(args: Any) -> None:
     _check_new("ARTIFACT", args.artifact, (".json",), {}, args)
     _check_new("--noiser", args.noiser, (".joblib",), {}, args)
     file = TableFile(args.table, layout_of(settings["table"], args))
-    _learn(noiser, file)
+    noiser.fit(file.rows(file.found_types()))
     say(str(noiser.certificate_))
     check_holds(noiser)
     artifact = noiser.to_json().encode()
@@ -82,26 +81,6 @@ def _mechanism(settings: Mapping[str, Any], args: Any) -> str:
             f"fit with --mechanism {other[0]}."
         )
     return str(mechanism)
-
-
-def _learn(noiser: TableRelease, file: TableFile) -> None:
-    """Fit by an engine, or in memory with the same result.
-
-    An engine that cannot fit raises errors of its own; then the fit is in memory, whose errors name
-    the file.
-    """
-    types, rows = file.found_types(), file.lazy
-    if rows is not None:
-        try:
-            noiser.fit(rows)
-        except (UncertifiedError, MemoryError):
-            raise
-        except Exception:  # of any type, as engines have their own
-            rows = None
-    if rows is None:
-        noiser.fit(file.stream(types).whole())
-    else:
-        noiser._note_order(file.stream(types))
 
 
 def _parameters(section: dict[str, Any], args: Any, mechanism: str) -> dict[str, Any]:
@@ -144,7 +123,7 @@ def report(args: Any) -> int:
 def _rows_of(path: str, layout: CsvLayout, types: Mapping[str, Any] | None = None) -> Any:
     """Return the rows of a file, with ``types`` before those that are found."""
     file = TableFile(path, layout)
-    return file.stream({**file.found_types(), **(types or {})}).whole()
+    return file.rows({**file.found_types(), **(types or {})})
 
 
 def check_out(args: Any) -> None:
@@ -193,7 +172,7 @@ def check(args: Any) -> int:
             "with; run `puffer audit` on new rows with their secrets, or fit again on them."
         )
     file = TableFile(args.table, layout_of(settings["table"], args))
-    drift = noiser.certificate_.check(file.stream(types_of(noiser)).whole())
+    drift = noiser.certificate_.check(file.rows(types_of(noiser)))
     show(drift, args)
     return NO_PROMISE if drift.drifted else FINE
 
@@ -380,20 +359,19 @@ def release(args: Any) -> None:
     before = _version_of(file.path)
     # a swap reads secrets, too, with types found as in fit
     found = {} if noiser._fitted.mechanism.by_row else file.found_types()
-    stream = file.stream({**found, **types_of(noiser)})
+    table = file.rows({**found, **types_of(noiser)})
+    noiser._fitted.rules.check_columns(table.column_names)
+    kept = table.select([str(name) for name in noiser._fitted.rules.order])
+    write_table(io.BytesIO(), path, kept.slice(0, 0), layout)  # types for the file
     noiser.verbose = 0  # progress is shown here
     noiser.unknown = how.get("unknown", noiser.unknown)
-    with listening(not args.quiet, "a look at the file"):
-        # of a swap before the certificate is that of the rows, and no longer that of the ledger
-        record = _record(noiser, stream, how, keying, file)
-        schema, rows = _released(noiser, stream, how, keying)
-        TableWriter(io.BytesIO(), path, schema, layout).close()  # types for the file
-        if how.get("persons") is not None:
-            rows = _counted(noiser, stream, how, keying)
+    # of a swap before the certificate is that of the rows, and no longer that of the ledger
+    record = _record(noiser, how, keying, file)
     with growing_file(path, force=args.force) as out:
-        record()
         with listening(not args.quiet, "release"):
-            n_rows = _write(TableWriter(out, path, schema, layout), rows, file)
+            released = _released(noiser, table, how, keying)
+        record()
+        write_table(out, path, released, layout)
         if _version_of(file.path) != before:
             raise ValueError(
                 f"the file {args.input!r} was changed while it was released; release it again "
@@ -401,7 +379,7 @@ def release(args: Any) -> None:
             )
     if not noiser._fitted.mechanism.by_row:
         say(str(noiser.certificate_))  # of this table
-    tell(f"wrote {str(path)!r}, {n_rows:,} rows")
+    tell(f"wrote {str(path)!r}, {released.num_rows:,} rows")
 
 
 def _how(section: dict[str, Any], args: Any) -> dict[str, Any]:
@@ -441,15 +419,12 @@ def _version_of(path: Path) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _released(
-    noiser: TableRelease, stream: TableStream, how: dict[str, Any], keying: dict[str, Any]
-) -> tuple[Any, Iterator[Any]]:
-    """Return schema and batches of the release."""
+def _released(noiser: TableRelease, table: Any, how: dict[str, Any], keying: dict[str, Any]) -> Any:
+    """Return the released table, counted by a ledger of persons if there is one."""
     if noiser._fitted.mechanism.by_row:
-        # a ledger of persons numbers releases itself
-        again = {"release": 0} if how.get("persons") is not None else {}
-        reader = noiser.transform_batches(stream, **(keying | again))
-        return reader.schema, iter(reader)
+        if how.get("persons") is not None:
+            return _counted(noiser, table, how, keying)
+        return noiser.transform(table, **keying)
     if keying["row_id"] is None or keying["key"] is None:
         raise ValueError(
             "two swaps of the same people undo each other, and only a key makes the same one "
@@ -460,19 +435,15 @@ def _released(
             "persons counts rows that are released one by one, and a swap exchanges a whole table; "
             "leave --persons out."
         )
-    released = noiser.transform(stream.whole(), **keying)
-    return released.schema, iter(released.to_batches())
+    return noiser.transform(table, **keying)
 
 
-def _counted(
-    noiser: TableRelease, stream: TableStream, how: dict[str, Any], keying: dict[str, Any]
-) -> Iterator[Any]:
-    """Return released batches, each drawn when all of its persons are recorded."""
+def _counted(noiser: TableRelease, table: Any, how: dict[str, Any], keying: dict[str, Any]) -> Any:
+    """Return the released table, when all of its persons are recorded."""
     if how.get("ledger") is not None:
         raise ValueError(
             "ledger and persons are both given, and count a release twice; give one of them."
         )
-    check_stream(noiser, stream)
     if keying["row_id"] is None or keying["key"] is None:
         raise ValueError(
             "persons counts what each has spent by ids and a key; give --row-id, and --key-file or "
@@ -482,27 +453,11 @@ def _counted(
     exhausted = "withhold" if how.get("withhold") else "raise"
     more |= {"exhausted": exhausted, "note": how.get("note", "")}
     ledger = PersonLedger.open(how["persons"], noiser, key=keying["key"])
-    tables = rows_of_stream(noiser, stream, keying["row_id"])
-    released = (ledger.transform(noiser, table, **more) for table in tables)
-    return (batch for table in released for batch in table.combine_chunks().to_batches())
-
-
-def _write(writer: TableWriter, rows: Iterator[Any], file: TableFile) -> int:
-    """Write the released batches, and return how many rows they have."""
-    n_rows = n_read = 0
-    with task("bytes read", file.size) as done:
-        for batch in rows:
-            writer.write(batch)
-            n_rows += batch.num_rows
-            done(file.n_read - n_read)
-            n_read = file.n_read
-    writer.close()
-    return n_rows
+    return ledger.transform(noiser, table, **more)
 
 
 def _record(
     noiser: TableRelease,
-    stream: TableStream,
     how: dict[str, Any],
     keying: dict[str, Any],
     file: TableFile,
@@ -511,7 +466,6 @@ def _record(
     if how.get("ledger") is None:
         return lambda: None
     ledger = Ledger.open(how["ledger"], noiser)
-    check_stream(noiser, stream)  # a file that would be refused costs nothing
     dataset, note = how.get("dataset"), how.get("note", "")
     if keying["key"] is not None:
         # two runs share this digest of all that the released values depend on, if they make the

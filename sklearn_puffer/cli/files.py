@@ -1,4 +1,4 @@
-"""Parquet and CSV files, which are read as streams, and written batch by batch.
+"""Parquet and CSV files, which are read into memory and written.
 
 The columns of a CSV file have one type in the whole file: from the layout, from what was fitted, or
 from one look through all rows. A column without a type is text, which comes out as it went in.
@@ -7,22 +7,19 @@ from one look through all rows. A column without a type is text, which comes out
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sklearn_puffer._engines import MOST_ROWS, PATTERNS, TableStream, arrow, check_separator
+from sklearn_puffer._engines import PATTERNS, check_separator
 from sklearn_puffer._tables import check_unique
 from sklearn_puffer._words import listed, on_one_line, quoted
 
 TYPES = ("string", "integer", "float", "boolean")
 SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv"}
-
-_NEEDED_BY = "reading and writing files"
 
 
 @dataclass(frozen=True)
@@ -73,35 +70,26 @@ class TableFile:
         self.path, self.layout = Path(path), CsvLayout() if layout is None else layout
         self.kind = kind_of(self.path)
         self._separator = separator_of(self.path, self.layout)
-        self._whole = arrow(_NEEDED_BY)
-        self.n_read = 0  # of so many bytes
+        self._arrow = _arrow()
         if self.path.exists() and not self.path.is_file():
             raise ValueError(
                 f"the file {str(self.path)!r} is a folder, a pipe or a device, and tables are read "
                 "more than once; write it to a file."
             )
         with self.path.open("rb"):  # Python's own error for a file that cannot be read
-            self.size = max(self.path.stat().st_size, 1)
+            pass
         self.names = self._found_names()
 
-    def stream(self, types: Mapping[str, str]) -> TableStream:
-        """Return the rows; of a CSV file with these types, and text where none is given."""
+    def rows(self, types: Mapping[str, str]) -> Any:
+        """Return an Arrow table; of a CSV file with these types, and text where none is given."""
         if self.kind == "parquet":
-            with self._opened_parquet() as file:
-                schema = file.schema_arrow
-            return TableStream(schema, True, self._parquet)
+            with self._explained(), self._opened_parquet() as file:
+                return file.read(use_threads=False)
         known = {**types, **self.layout.types}
-        pa = self._whole
+        pa = self._arrow
         arrow_types = {"integer": pa.int64(), "float": pa.float64(), "boolean": pa.bool_()}
         plain = {name: arrow_types.get(known.get(name, ""), pa.string()) for name in self.names}
-        schema = pa.schema(list(plain.items()))
-        return TableStream(schema, True, lambda names: self._csv({n: plain[n] for n in names}))
-
-    @property
-    def lazy(self) -> Path | None:
-        """The path of a Parquet file, which polars fits without its rows in memory; else None."""
-        known = self.kind == "parquet" and find_spec("polars") is not None
-        return self.path.absolute() if known else None
+        return pa.concat_tables([pa.schema(list(plain.items())).empty_table(), *self._csv(plain)])
 
     def found_types(self) -> dict[str, str]:
         """Return the type of each column of a CSV file: one that all its values have.
@@ -119,7 +107,7 @@ class TableFile:
         compute = import_module("pyarrow.compute")
         left = {name: list(PATTERNS) for name in self.names}
         filled = set()
-        for table in self._csv(dict.fromkeys(self.names, self._whole.string())):
+        for table in self._csv(dict.fromkeys(self.names, self._arrow.string())):
             for name in self.names:
                 values = compute.drop_null(compute.unique(table.column(name)))
                 filled |= {name} if len(values) else set()
@@ -146,14 +134,6 @@ class TableFile:
         check_unique(names, repr(str(self.path)))
         return tuple(names)
 
-    def _parquet(self, names: Sequence[str]) -> Iterator[Any]:
-        with self._explained(), self._opened_parquet() as file:
-            rows, total = 0, max(file.metadata.num_rows, 1)
-            for batch in file.iter_batches(MOST_ROWS, columns=list(names), use_threads=False):
-                rows += batch.num_rows
-                self.n_read = int(self.size * rows / total)
-                yield batch
-
     def _opened_parquet(self) -> Any:
         with self._explained():
             return import_module("pyarrow.parquet").ParquetFile(self.path.absolute())
@@ -161,8 +141,7 @@ class TableFile:
     def _csv(self, types: Mapping[str, Any]) -> Iterator[Any]:
         with self.path.open("rb") as file, self._explained():
             for batch in self._reader(file, types):
-                self.n_read = file.tell()
-                yield self._whole.Table.from_batches([batch])
+                yield self._arrow.Table.from_batches([batch])
 
     def _reader(self, file: BinaryIO, types: Mapping[str, Any]) -> Any:
         """Return what reads a CSV file into columns of these types."""
@@ -183,7 +162,7 @@ class TableFile:
         """Say an error of pyarrow about the file in one sentence."""
         try:
             yield
-        except (self._whole.ArrowException, OSError) as error:
+        except (self._arrow.ArrowException, OSError) as error:
             if isinstance(error, MemoryError):
                 raise
             names = getattr(self, "names", ())  # none while the first line is read
@@ -222,38 +201,27 @@ def separator_of(path: Path, layout: CsvLayout) -> str:
     return "\t" if path.suffix.lower() == ".tsv" else ","
 
 
-class TableWriter:
-    """What writes batches of one type to an open file.
+def write_table(file: BinaryIO, path: Path, table: Any, layout: CsvLayout) -> None:
+    """Write an Arrow table to an open file, whose kind is told by the suffix of ``path``."""
+    if kind_of(path) == "parquet":
+        import_module("pyarrow.parquet").write_table(table, file)
+        return
+    pa, csv = _arrow(), import_module("pyarrow.csv")
+    schema = pa.schema(  # a CSV file has no dictionaries
+        [
+            one.with_type(one.type.value_type) if pa.types.is_dictionary(one.type) else one
+            for one in table.schema
+        ]
+    )
+    options = csv.WriteOptions(delimiter=separator_of(path, layout))
+    csv.write_csv(table.cast(schema), file, write_options=options)
 
-    Parameters
-    ----------
-    file : binary file
-    path : Path
-        Whose suffix says what is written.
-    schema : pyarrow.Schema
-    layout : CsvLayout
-    """
 
-    def __init__(self, file: BinaryIO, path: Path, schema: Any, layout: CsvLayout) -> None:
-        pa = arrow(_NEEDED_BY)
-        if kind_of(path) == "parquet":
-            self._schema = schema
-            self._own = import_module("pyarrow.parquet").ParquetWriter(file, schema)
-        else:  # which has no dictionaries
-            types = {
-                one.name: one.type.value_type if pa.types.is_dictionary(one.type) else one.type
-                for one in schema
-            }
-            self._schema = pa.schema(list(types.items()))
-            csv = import_module("pyarrow.csv")
-            options = csv.WriteOptions(delimiter=separator_of(path, layout))
-            self._own = csv.CSVWriter(file, self._schema, write_options=options)
-
-    def write(self, batch: Any) -> None:
-        """Write a batch."""
-        table = arrow(_NEEDED_BY).Table.from_batches([batch])
-        self._own.write(table.cast(self._schema))
-
-    def close(self) -> None:
-        """Write what ends the file, which stays open."""
-        self._own.close()
+def _arrow() -> Any:
+    try:
+        return import_module("pyarrow")
+    except ImportError as error:
+        raise ImportError(
+            "reading and writing files needs pyarrow, which is not installed; "
+            'run pip install "sklearn-puffer[cli]".'
+        ) from error
