@@ -86,9 +86,9 @@ LIMIT, POWER = "2.72", "4.00 2.72"
 LINES = {
     "nothing": (
         NOTHING,
-        ["4.49 1.10 3.33", "900 1,000 300 200 400 2 5%", f"{POWER} 80%"],
+        ["4.49 1.10 3.33", "900 1,000 300 200 400 2 5%", "80%"],
     ),
-    "found": (FOUND, ["7.39 3.32 21 2.72", "900 300 300 400 4 5%", f"{POWER} 80%"]),
+    "found": (FOUND, ["7.39 3.32 21 2.72", "900 300 400 4 5%", "80%"]),
     "blind": (BLIND, ["2.00 1.50 3.01 2.72", "900 1,000 300 200 400 1 5%"]),
     "deaf": (DEAF, ["2.00 2.72", "900 1,000 300 200 400 1 5%"]),
 }
@@ -110,12 +110,19 @@ def test_the_headline_says_whether_a_leak_was_found_or_could_have_been():
     assert [head in repr(audit) for head, audit in zip(heads, [NOTHING, FOUND], strict=False)]
 
 
+def test_the_first_line_says_where_rows_are_so_few_that_nothing_but_a_large_leak_could_be_found():
+    found = {at: replace(NOTHING, attacks=(attack(findable=at),)) for at in (3.2, 3.4)}
+    said = {at: "rows are so few" in each._page().headline for at, each in found.items()}
+    assert said == {3.2: False, 3.4: True}  # beyond ten times what is allowed
+    assert "only a leak of 30 times or more" in found[3.4]._page().headline
+
+
 def test_sentences_are_said_where_they_apply_alone():
     page = {name: "\n".join(audit._page().lines) for name, (audit, _) in LINES.items()}
     applies = {
         "No finding is no proof": ["nothing", "blind", "deaf"],
         "A note.": ["nothing", "found", "blind"],
-        "the same, by models of other rows": ["found"],
+        "each read by a model of others": ["found"],
         "within chance": ["nothing"],
         "attackers are too weak": ["blind"],
     }

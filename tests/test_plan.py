@@ -26,6 +26,7 @@ from sklearn_puffer import PufferfishMicroaggregator, PufferfishNoiser, Pufferfi
 from sklearn_puffer._review import candidates, measured
 from sklearn_puffer._review.candidates import _of_people
 from sklearn_puffer._review.exact_tests import Budget, RowSplit, Secrets
+from sklearn_puffer._review.measured import Task
 from sklearn_puffer._review.plan import Attacked, Candidate, ColumnFacts, ranked
 from sklearn_puffer._review.readers import seen
 from sklearn_puffer._tables import in_whole_days
@@ -375,6 +376,25 @@ def test_scores_that_hardly_differ_are_alike_and_change_decides_between_them():
     rows = [row("c", 0.1, 0.80), row("a", 0.3, 0.895), row("b", 0.2, 0.89), row("d", 0.05, 0.7)]
     told = [each.label for each in ranked(rows, row("", 1.0), 0.02)]
     assert told == ["b", "a", "c", "d"]
+
+
+def test_what_is_recommended_says_which_ways_the_task_does_not_tell_apart(found):
+    scores = [0.80, 0.89, 0.70]
+    told = [replace(found.trials[0], change=0.1, task=score) for score in scores]
+    told = replace(found, trials=(*told,), task="well", score="AUC", within=0.1)
+    assert "By AUC rows 0, 1 are alike (chance makes up to 0.1 on" in told.advice()
+    assert "are alike" not in replace(told, within=0.02).advice()
+
+
+@pytest.mark.parametrize(("n", "share"), [(100, 0.5), (400, 0.1), (1000, 0.02)])
+def test_scores_that_tell_nothing_differ_by_less_than_chance_is_said_to_make(n, share):
+    rng = np.random.default_rng(0)
+    target = np.arange(n) < share * n
+    chance = Task("y", LogisticRegression(), target).chance(np.arange(n))
+    areas = [roc_auc_score(target, rng.random(n)) for _ in range(400)]
+    assert 1.8 * np.std(areas) < chance < 2.2 * np.std(areas)
+    regressed = Task("y", LinearRegression(), rng.random(n))
+    assert regressed.chance(np.arange(n)) == pytest.approx(1.5 / math.sqrt(n))
 
 
 def test_the_first_sentence_says_what_to_release_with_and_what_it_changes(found):

@@ -321,6 +321,8 @@ def test_who_signs_sees_columns_plan_and_ledger(noiser, tmp_path):
     ]
     assert sections["Ledger: left"]["table"]["rows"][0][1] == "0"
     assert found.advice() in sections["Plan"]["sentences"]
+    ways = [row[1] for row in sections["Plan: settings"]["table"]["rows"]]  # row 0 is one of them
+    assert {row.label for row in found.trials} <= set(ways)
     assert sections["Audit"]["sentences"][0].startswith("None was given")
     assert told.to_dict()["plan"] == json.loads(found.to_json())
     assert "sent &lt;b&gt;" in told.html
@@ -336,8 +338,7 @@ def test_what_an_audit_found_stands_right_below_the_verdict(noiser, audited):
     assert any(title.startswith("Audit: ") for title in titles)
     with pytest.raises(ValueError, match="audit is of a noiser with another guarantee"):
         report(make_noiser(epsilon=0.3), audit=found)
-    for each in (report(noiser, found, kind="external"), report(noiser, kind="external")):
-        assert "attack" not in each.html
+    assert "attack" not in report(noiser, kind="external").html
 
 
 def test_a_ledger_of_persons_is_shown(noiser, tmp_path):
@@ -375,6 +376,14 @@ def test_what_is_about_another_noiser_is_refused(noiser, tmp_path):
 def test_what_is_wrong_is_refused_by_name(noiser, arguments, error, message):
     with pytest.raises(error, match=message):
         report(**{"noiser": noiser, **arguments})
+
+
+def test_what_is_for_who_signs_is_refused_of_a_report_for_recipients(noiser, audited, tmp_path):
+    ledger = Ledger.create(tmp_path / "a.ledger", noiser)
+    found = plan(make_table(n=300), "loan", n_prototypes=4, n_bins=3)
+    for name, value in {"audit": audited, "plan": found, "ledger": ledger}.items():
+        with pytest.raises(ValueError, match=f"^{name} is for who signs.*leave it out"):
+            report(noiser, kind="external", **{name: value})
 
 
 def test_a_noiser_that_was_changed_since_gets_no_report(noiser):
@@ -451,6 +460,10 @@ def test_who_signs_reads_where_a_release_keeps_no_more_than_constants_would(epsi
     noiser = make_noiser(make_table(1, 400), epsilon=epsilon)
     own = noiser.utility_
     assert (own["change_sd"].mean() > own["constant_sd"].mean()) == bool(said)
+    told = report(noiser)
+    headline = told.to_dict()["headline"]
+    assert "the certificate holds" in headline
+    assert ("BUT OF LITTLE USE: A CONSTANT" in headline) == bool(said)
     assert any("a constant would change" in line for line in report(noiser).page.lines) == bool(
         said
     )
@@ -514,6 +527,89 @@ def test_what_is_said_of_the_best_guess_is_attained():
     q = (0.0, 1.0 - delta - share, share, delta)
     assert excess(p, q, epsilon) == pytest.approx(delta)
     assert promised(epsilon, delta).best_guess() == pytest.approx(right_guesses(p, q))
+
+
+def test_a_headline_calls_a_release_of_constants_useless_and_one_without_a_change_not():
+    same = pd.DataFrame({"loan": ["no", "yes"] * 40, "cars": [1, 1, 2, 2] * 20})
+    assert "LITTLE USE" not in report(make_noiser(same)).page.headline
+    table = pd.DataFrame({"a": np.tile(np.arange(8.0), 20)})
+    constant = PufferfishMicroaggregator(n_prototypes=1, min_size=160)
+    constant.fit(table, sensitive_features=np.arange(160) // 2 % 2)
+    assert "LITTLE USE" in report(constant).page.headline
+
+
+NOT_FOR = {
+    "the population": (make_noiser, ", but NOT for readers who know the population better"),
+    "within sampling error": (lambda table: make_noiser(table, adversaries="confidence"), ""),
+    "a whole file": (
+        lambda table: typical_rows(table),
+        ", but NOT for who holds the list of fitted people and reads a whole file",
+    ),
+    "a list": (lambda table: exchanged(table), ""),
+}
+
+
+@pytest.mark.parametrize("whom", NOT_FOR)
+def test_the_first_line_for_recipients_says_for_whom_the_guarantee_does_not_hold(whom):
+    made, said = NOT_FOR[whom]
+    mixed = make_table(0, 400).sample(frac=1.0, random_state=0, ignore_index=True)
+    release = made(mixed)
+    for each in (release, PufferfishRelease.from_json(release.to_json())):
+        headline = report(each, kind="external", name="loans").page.headline
+        told = f"Report of loans, for recipients: the guarantee holds for readers named below{said}"
+        assert headline == told
+
+
+def test_recipients_read_on_the_first_line_that_the_order_tells_a_secret(noiser):
+    told = report(noiser, kind="external")
+    assert told.page.headline.endswith("BUT THE ORDER OR INDEX OF THE ROWS TELLS A SECRET")
+    assert not told.sound
+
+
+def test_recipients_read_which_numbers_are_in_bins():
+    about = {}
+    for bins in (None, 2):
+        told = report(make_noiser(n_bins=bins), kind="external").to_dict()["sections"]
+        about[bins] = next(each for each in told if each["title"] == "Released columns")["note"]
+    assert about[2] == f"cars in bins, each value as the middle one of its bin; {about[None]}"
+
+
+@pytest.mark.parametrize("how", ["noise", "typical row", "exchanged with its row"])
+def test_no_page_for_officers_has_words_of_python_outside_its_settings(how):
+    made = {"noise": make_noiser, **OTHERS}[how]
+    release = made(make_table(0, 400))
+    for kind in KINDS:
+        told = report(release, kind=kind).to_dict()
+        parts = [p for p in told["sections"] if p["title"] not in ("Settings", "Assumptions")]
+        said = [*told["lines"], *(s for p in parts for s in (p["note"], *p["sentences"]))]
+        for words in said:
+            assert not re.search(r"\w=|_\.|\(\)", words), words
+
+
+@pytest.mark.parametrize("ids", [None, "client"])
+def test_both_pages_of_a_swap_say_where_nothing_says_whose_row_is_whose(ids):
+    table = make_table(0, 200).assign(client=np.arange(200))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        swap = PufferfishSwap(sensitive="loan", ids=ids, public=["cars", "old"]).fit(table)
+        swap.transform(table)
+    for each in (swap, PufferfishRelease.from_json(swap.to_json())):
+        for kind in KINDS:
+            assert ("shuffling the rows is the same release" in str(report(each, kind=kind))) == (
+                ids is None
+            )
+
+
+def test_pages_of_a_swap_say_of_missing_values_and_mechanism_what_is_true():
+    table = make_table(0, 200).assign(client=np.arange(200))
+    table["cars"] = table["cars"].astype(float).mask(np.arange(200) % 7 == 0)
+    swap = PufferfishSwap(sensitive="loan", ids="client").fit(table)
+    for kind in KINDS:
+        page = str(report(swap, kind=kind))
+        assert "missing values with them" in page
+        assert not re.search("missing(:|=)", page)
+    assert "noise" not in page
+    assert "classifier" not in page
 
 
 # ---------------------------------------------------------------------------------- the pictures

@@ -62,8 +62,8 @@ def pages(tmp_path_factory):
         noiser.fit(table)
         found = audit(noiser, table)
         planned = plan(table, "loan", public=HOSTILE[:2], n_prototypes=4, n_bins=3)
-    for kind in ("internal", "external"):
-        told = report(noiser, found, planned, kind, name=HOSTILE[0], by=HOSTILE[1])
+    for kind, beside in {"internal": (found, planned), "external": (None, None)}.items():
+        told = report(noiser, *beside, kind, name=HOSTILE[0], by=HOSTILE[1])
         told.save(folder / f"{kind}.html")
     return {kind: folder / f"{kind}.html" for kind in ("internal", "external")}
 
@@ -173,9 +173,10 @@ def test_a_real_release_is_decided_on_one_screen_and_printed_on_few_pages(
         noiser = fitted(adult[:3000], ["age", "education"])
         audited = adult[:3000] if fitted is swap_of else adult[3000:]
         found = audit(noiser, audited, task="hours-per-week")
+    beside = {"internal": (found, planned), "external": (None, None)}
     for kind, most in (("internal", 4), ("external", 1)):
         path = tmp_path / f"{kind}.html"
-        report(noiser, found, planned, kind, name="Adult", by="A. Clerk").save(path)
+        report(noiser, *beside[kind], kind, name="Adult", by="A. Clerk").save(path)
         with shown(browser, path, "desktop") as (page, *_):
             assert bottom(page, ".pair") <= 900  # all that is decided by
             assert bottom(page, ".front") <= (900 if fitted is noise_of else 1000)

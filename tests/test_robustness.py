@@ -201,12 +201,12 @@ def test_a_loss_over_many_cells_is_computed_when_asked_for_and_remembered(monkey
     certificate, saved = noiser.certificate_, pickle.dumps(noiser)
     assert certificate.known_over_set is None
     assert certificate.to_dict()["over_set"] is None
-    assert "certificate_.over_set computes" in certificate.details()
+    assert "(over_set) is computed when it is asked for" in certificate.details()
     assert "not computed for priors within sampling error" in certificate._repr_html_()
     over = certificate.over_set
     assert certificate.over_set is over is certificate.known_over_set
     assert certificate.to_dict()["over_set"]["loss"] == over.loss
-    assert "certificate_.over_set" not in certificate.details()
+    assert "when it is asked for" not in certificate.details()
     again = pickle.loads(saved).certificate_
     assert again == certificate
     assert again.fingerprint == certificate.fingerprint

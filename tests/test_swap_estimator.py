@@ -620,7 +620,7 @@ def test_the_first_screen_has_a_dozen_lines_with_reader_insiders_and_what_is_not
     assert "holds the list of all rows with their secrets" in text
     assert "An insider" in text
     assert text.count("Not covered: ") == 3
-    for part in ("third parties", "second swap", "not named in known="):
+    for part in ("third parties", "second swap", "not named as known"):
         assert part in text
     assert "in the stratum, which is given by 'town'" in text
     alone = str(swap_of(insiders=None, matching="random").fit(TABLE).certificate_)

@@ -604,7 +604,8 @@ loan by at most a factor of e^0.5 = 1.649.
             ]
             for pair in self._worst()
         ]
-        head = ["sensitive", "secret", "against", "lower", "upper", *columns]
+        unit = "delta" if self.notion.is_chance else "nats"
+        head = ["sensitive", "secret", "against", f"lower ({unit})", f"upper ({unit})", *columns]
         return Section(f"Worst pairs of secrets (of {len(self.pairs)})", about, [head, *cells])
 
     def _sections(self) -> list[Section]:

@@ -87,9 +87,9 @@ def about_listed(secret_pairs: Any) -> list[str]:
 
 PRIOR = "The prior is how the released columns are distributed given each secret."
 AWAITED = (
-    "Adversaries whose prior differs from it by sampling error may learn more: "
-    "certificate_.over_set computes the loss over all priors in the 95% confidence set, which "
-    "takes a while on so many cells, and then it stands here."
+    "Adversaries whose prior differs from it by sampling error may learn more. The loss over all "
+    "priors in the 95% confidence set (over_set) is computed when it is asked for, which takes a "
+    "while on so many cells, and then it stands here."
 )
 
 
@@ -114,8 +114,8 @@ def over_set_sentence(over: SetLoss | None, notion: Notion) -> str:
     kept = "the budget is kept for them"
     if over.loss > notion.budget:
         kept = (
-            "the guarantee is NOT made to adversaries with such a prior "
-            '(adversaries="confidence" makes it)'
+            "the guarantee is NOT made to adversaries with such a prior (a fit against the "
+            "confidence set makes it)"
         )
     split = ""
     if over.share < 0.995:  # which would show as all of it

@@ -299,7 +299,7 @@ TERMS = Terms(
         "The reader knows what is named above, and nothing else about a row.",
         "New rows follow the distribution of the fitted ones, and rows are independent of each "
         "other: what one person's row tells about another is not covered.",
-        "Each row is released once, or alike each time by row_id= and a key.",
+        "Each row is released once, or alike each time by an id and a key.",
     ),
     left_out=(
         "Readers who know the rows of all other fitted people and the channel or the counts are "
@@ -307,13 +307,14 @@ TERMS = Terms(
         "all its rows together; who holds the list of fitted people is covered for one released "
         "row.",
         "Further facts of a person, and labels that are joined later, are not covered unless "
-        "known= or joined= names them.",
+        "they were named as known or joined.",
         "A second independent release of a row tells far more.",
     ),
     whole="Who gets the whole file: people whose rows were not fitted are covered, if people are "
     "independent of each other. Of fitted people the proof is about one released row alone; what "
     "the whole file tells of them was simulated, and is not proven.",
-    again="each person's rows once, or alike each time by row_id= and a key",
+    again="each person's rows once, or alike each time by an id and a key",
+    beyond=", but NOT for who holds the list of fitted people and reads a whole file",
 )
 """The terms of every release of typical rows, for a report."""
 

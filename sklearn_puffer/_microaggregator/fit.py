@@ -497,8 +497,9 @@ class LearntRows:
             for k, code in enumerate(used)
         ]
         few, label = min(names, key=lambda each: each[0])
+        where = "farther" if beyond else "hardly nearer"
         return [
-            f"typical rows are hardly nearer than a constant: secret {quoted(label)[:40]} has "
+            f"typical rows are {where} than a constant: secret {quoted(label)[:40]} has "
             f"{few} rows; merge secrets, leave it out of secret_pairs, fit on more rows, or take "
             "level=None."
         ]

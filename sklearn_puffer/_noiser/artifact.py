@@ -11,7 +11,7 @@ import numpy as np
 from sklearn_puffer._codes import Column
 from sklearn_puffer._documents import FieldError, Fields, all_written, stated, written
 from sklearn_puffer._noise import MixedNoise, Mixing, without_mixings
-from sklearn_puffer._noiser.assumptions import OF_A_SAMPLE
+from sklearn_puffer._noiser.assumptions import OF_A_SAMPLE, ROBUST
 from sklearn_puffer._noiser.release import (
     ColumnRelease,
     Least,
@@ -37,7 +37,6 @@ from sklearn_puffer._rows import Output
 from sklearn_puffer._tables import Name, Table, series
 from sklearn_puffer._words import shown
 from sklearn_puffer.noise import FAMILIES, Noise, family_of, written_family
-from sklearn_puffer.priors import ConfidenceSet
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,12 +128,16 @@ class NoiseOfColumns(Mechanism):
                 "are tells nothing about the secret.",
             ]
         family = certificate.noise
+        how = f"with {f'{family} noise' if family in FAMILIES else 'noise of its own family'}"
+        binned = [shown(c.name) for c in self.released_columns if c.edges is not None]
+        bins = f"{', '.join(binned)} in bins, each value as the middle one of its bin; "
+        prior, robust = _prior(release)
         return Terms(
-            how=f"with {f'{family} noise' if family in FAMILIES else 'noise of its own family'}",
-            about="noise is added as the guarantee needs it, which may be none; values without an "
-            "order are drawn anew with some chance",
+            how=how,
+            about=f"{bins * bool(binned)}noise is added as the guarantee needs it, which may be "
+            "none; values without an order are drawn anew with some chance",
             granted=[
-                _prior(release),
+                prior,
                 *dependent,
                 f"The same rows are released {times} in all.",
             ],
@@ -147,6 +150,7 @@ class NoiseOfColumns(Mechanism):
             whole=f"Who gets the whole file is covered if {each}s are independent of each other: "
             f"each {each} has noise of its own.",
             again=f"the same rows {times} in all",
+            beyond="" if robust else ", but NOT for readers who know the population better",
         )
 
     def units(self) -> list[int]:
@@ -168,25 +172,28 @@ _SAMPLE = (
 )
 
 
-def _prior(release: Any) -> str:
-    """Return what a reader is assumed to know, as far as the parameters say it."""
-    prior, adversaries = release.certificate_.prior, getattr(release, "adversaries", None)
+def _prior(release: Any) -> tuple[str, bool]:
+    """Return what a reader is assumed to know, as far as the parameters say it.
+
+    Then whether that is every prior within sampling error.
+    """
+    certificate = release.certificate_
+    prior, over = certificate.prior, certificate.known_over_set
     words = [text for kind, text in _PRIORS.items() if prior.startswith(kind)]
     knows = words[0] if words else "a distribution that was fitted to the rows"
     because = ", for instance because the rows are a sample,"
-    every = adversaries if isinstance(adversaries, list) else [adversaries]
-    over = release.certificate_.known_over_set
-    proven = over is None or over.loss <= release.certificate_.notion.budget
-    asked = any(isinstance(each, ConfidenceSet) or each == "confidence" for each in every)
-    if asked and proven and prior.startswith("the counted prior"):
+    proven = over is None or over.loss <= certificate.notion.budget
+    robust = proven and any(ROBUST in said for said in certificate.assumptions)
+    if robust:
         knows += ", and every distribution within sampling error of it (a confidence set)"
         because = ""
-    if isinstance(adversaries, list):
+    if "further prior" in prior:
         knows += "; the further ones that the noiser was given are covered as well"
-    return (
-        f"The reader knows nothing of a row but {knows}. Who knows another distribution{because} "
-        f"may learn more.{_SAMPLE if OF_A_SAMPLE in prior else ''}"
+    told = (
+        f"The prior is {knows}; the reader knows nothing else of a row. Who knows another "
+        f"distribution{because} may learn more.{_SAMPLE if OF_A_SAMPLE in prior else ''}"
     )
+    return told, robust
 
 
 def with_more_noise(fitted: FittedMechanism, factor: float) -> FittedMechanism:

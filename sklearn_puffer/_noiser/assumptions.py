@@ -172,6 +172,10 @@ def _about_models(models: Sequence[ModelFacts]) -> list[str]:
     return said
 
 
+ROBUST = ", outside the confidence set,"
+"""Part of a sentence of certificates that hold for every prior within sampling error."""
+
+
 def prior_of(table: TableRead, priors: TablePriors) -> str:
     """Return whose knowledge the guarantee is about, for the verdict."""
     knowledge, known = table.settings.knowledge, table.named(table.known)
@@ -212,7 +216,7 @@ def _about_prior(table: TableRead, priors: TablePriors) -> str:
             f"{prior} {fitted} fitted to these {n_rows} rows{further}. The guarantee is about "
             f"an adversary who believes this model; the rarest secret has {rarest} rows."
         )
-    outside = "" if knowledge.confidence is None else ", outside the confidence set,"
+    outside = "" if knowledge.confidence is None else ROBUST
     return (
         f"{prior} the one counted from these {n_rows} rows{further}; the rarest secret has "
         f"{rarest} rows. An adversary with another prior{outside} may learn more."

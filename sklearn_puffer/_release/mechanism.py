@@ -113,6 +113,7 @@ class Terms:
     # whether it covers that
     whole: str = "Nothing is said of who gets the whole file, and not one row."
     again: str = "the same rows once"  # how often: ends "release ..."
+    beyond: str = ""  # for whom it does not hold: ends the headline for recipients
     # columns that readers are taken to know, where it names them
     known: Sequence[Name] | None = None
     ids: Sequence[Name] = ()  # columns that stay with people, and are taken to say nothing of them
@@ -298,8 +299,8 @@ def left_open(release: Any) -> list[str]:
     certificate, rules = release.certificate_, release._fitted.rules
     passed = ", ".join(map(shown, rules.passed))
     applies = {
-        f"{passed}: passed through and NOT protected; what they tell about a secret by themselves "
-        "is not hidden.": bool(rules.passed),
+        f"{passed}: passed through and NOT protected; what such a value tells about a secret by "
+        "itself is not hidden.": bool(rules.passed),
         "Columns, or groups of them, are taken as independent given the secret. If they are not, "
         "the row as a whole may tell more.": certificate.dependence != "joint",
         "Which values are missing is released, and NOT protected.": rules.missing == "propagate",

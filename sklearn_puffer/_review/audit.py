@@ -56,10 +56,16 @@ INTERNAL = (
     "This audit is computed from the raw rows, and its own releases of them were "
     "dropped: keep it where you keep the table, and do not release it."
 )
+NOT_BY_LIST = (
+    "Nobody who holds the list of fitted people was tried: that takes the fitted estimator itself "
+    "(not its file), and typical rows that are not drawn column by column."
+)
 NO_PROOF = (
     "No finding is no proof: other attackers, or more rows, may find more. The certificate says "
     "what is guaranteed."
 )
+_BLUNT = math.log(10.0)
+"""How far beyond its limit a leak must be found from, so that the audit tells little."""
 _FACTS = ["name", "version", "date", "promise"]
 _FACTS += ["n_rows", "n_given", "n_train", "n_choose", "n_test"]
 
@@ -227,13 +233,17 @@ class Audit(Document):
 
     def _findable(self) -> str:
         """Return the power of the audit: the smallest shift that any attack would have found."""
+        if not self.caught:
+            return "they find no more than is allowed in the rows as they are, either"
         if not self._sees():
-            which = "no leak, however large," if self.caught else "not even the rows as they are"
-            return f"{which} would have been found"
+            return "rows are too few to find any leak, however large"
         best = min(self.attacks, key=lambda attack: attack.findable)
-        leak = f"a leak of {times(best.findable)} or more to {best.view}"
-        found = f"where {times(best.allowed)} are allowed, would have been found"
-        return f"{leak}, {found}; less, or to other readers, may be missed"
+        least, allowed = times(best.findable), times(best.allowed)
+        if best.findable > best.allowed + _BLUNT:
+            only = f"only a leak of {least} or more would have been found"
+            return f"but rows are so few that {only}, where {allowed} are allowed"
+        leak = f"a leak of {least} or more to {quoted(best.view)}, where {allowed} are allowed"
+        return f"{leak}, would have been found; less, or to other readers, may be missed"
 
     def _picture(self) -> Bars:
         """Return the area of the surest attack beside a guess and the rows as they are."""
@@ -283,26 +293,27 @@ class Audit(Document):
                 f"allowed are {times(best.allowed)}."
             )
         part = "" if self.n_rows == self.n_given else f" (of {self.n_given:,})"
-        folds = ", the same, by models of other rows," * (self.n_train == self.n_choose)
+        learnt = f"learnt from {self.n_train:,}, chose what to claim on {self.n_choose:,}"
+        if self.n_train == self.n_choose:
+            learnt = f"learnt what to claim from {self.n_train:,}, each read by a model of others,"
         lines.append(
-            f"Released: {self.n_rows:,} rows{part}. Readers learnt from {self.n_train:,}, chose "
-            f"what to claim on {self.n_choose:,}{folds} and were judged on {self.n_test:,}; "
-            f"tests: {len(self.attacks)}, with a chance of {LEVEL:.0%} at most of a false alarm, "
-            "if rows are independent and the guarantee is kept."
+            f"Released: {self.n_rows:,} rows{part}. Readers {learnt} and were judged on "
+            f"{self.n_test:,}; tests: {len(self.attacks)}, with a chance of {LEVEL:.0%} at most of "
+            "a false alarm, if rows are independent and the guarantee is kept."
         )
+        if sees:
+            lines.append(
+                f"Power: a leak is found with a chance of {POWER:.0%}, by the reader who finds "
+                "most easily, if he claims a secret as often as it occurs."
+            )
         if sees or not self.findings:  # what was found has been seen
-            can, sure = "rows are too few to see a breach", "audit more rows"
-            if sees:
-                can = "so these attackers can see a breach"
-                sure = (
-                    f"with a chance of {POWER:.0%}, of the reader who finds most easily, if he "
-                    "claims a secret as often as it occurs"
-                )
-            elif not self.caught:
+            can = "so these attackers can see a breach"
+            if not self.caught:
                 can = "attackers are too weak, rows too few, or columns hardly tell the secrets"
+            elif not sees:
+                can = "rows are too few to see a breach; audit more"
             more = "more than is allowed" if self.caught else "no more than was guaranteed"
-            told = f"Control: from the rows AS THEY ARE fresh models tell {more}: {can}."
-            lines += [f"Power: {self._findable()}; {sure}.", told]
+            lines.append(f"Control: from the rows AS THEY ARE fresh models tell {more}: {can}.")
         lines += [*([] if self.findings else [NO_PROOF]), *self.notes, INTERNAL]
         return Page(self._headline(), lines, list(self._sections()))
 
@@ -334,7 +345,7 @@ _OF_READERS = (
     f"with the {1.0 - LEVEL:.0%} interval, and what is allowed; within chance: beyond that, as an "
     f"honest release may be; found from: the smallest shift that is found with a chance of "
     f"{POWER:.0%}, if he claims a secret as often as it occurs; p: that of the guarantee, over all "
-    "tests; .table has all attacks"
+    "tests"
 )
 _OF_UTILITY = (
     "what the rows say before the release, and after; by chance an AUC is 0.5, and an R2 0"
@@ -626,13 +637,11 @@ def _notes(release: Release, estimator: TableRelease, readers: Sequence[Reader])
     notes = {
         f"Attackers did not look at {listed(unprotected)}, which no guarantee covers: values there "
         "may tell everything.": unprotected,
-        f"What {listed(strata)} tell by themselves is taken as known: shifts are from the odds "
-        "among rows of equal values.": strata,
+        f"Readers know {listed(strata)} anyway: shifts are from the odds among rows of equal "
+        "values.": strata,
         "Rows that readers were judged on were exchanged as a table of their own: readers know "
         "secrets of people of another table.": release.exchanged,
-        "Nobody who holds the list of fitted people was tried: that takes the counts and the "
-        "channel of the fitted estimator itself, and typical rows that are not drawn column by "
-        "column.": (typical and not holds_list),
+        NOT_BY_LIST: typical and not holds_list,
         "Rows that were in fit do not show how other rows differ: audited ones must be others.": (
             not release.exchanged
         ),

@@ -403,9 +403,9 @@ def _planned(given: Given, params: Mapping[str, Any], parts: Parts, seed: int) -
     owned = bool(given.roles["ids"] or given.roles["known"] or given.labelled)
     read = [fact for fact in given.facts if fact.name in {*names[0], *names[1]}]
     tried = candidates_of(params, read, gaps=gaps, owned=owned, task=target)
-    n_rows = len(measurer.split.shown) + len(measurer.split.test)
+    within = 0.0 if task is None else max(_ALIKE, task.chance(chosen))
     done = [measurer.tried(each) for each in counted(tried, "settings")]
-    rows = ranked(done, bare, max(_ALIKE, 1.0 / math.sqrt(n_rows)))
+    rows = ranked(done, bare, within)
     notes = [
         *_of_rows(given, measurer, [row.attack for row in (raw, *done)]),
         *_of_people(given, measurer, owned=owned),
@@ -421,6 +421,7 @@ def _planned(given: Given, params: Mapping[str, Any], parts: Parts, seed: int) -
         epsilon=params["epsilon"],
         task=target,
         score="R2" if task is not None and is_regressor(task.model) else "AUC",
+        within=within,
         n_rows=len(given.frame),
         n_fitted=len(parts.fitted),
         n_held=len(parts.held),
@@ -483,8 +484,8 @@ def _of_people(given: Given, measurer: Measurer, *, owned: bool) -> Iterator[str
     ids, known, task = (given.roles[role] for role in ("ids", "known", "task"))
     if known:
         yield (
-            f"{listed(known, 5)} are released as they are and tell by themselves: guarantees "
-            "are against the shares of secrets among people of equal values, and attacks see them."
+            f"readers know {listed(known, 5)} anyway: guarantees are against the shares of secrets "
+            "among people of equal values, and attacks see these values."
         )
     if task and task[0] not in known:
         yield (

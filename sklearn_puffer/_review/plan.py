@@ -247,6 +247,8 @@ class Plan(Document):
         The column that is told from the released ones.
     score : {"AUC", "R2"}
         What measures the task.
+    within : float
+        Scores that differ by less are alike, and change ranks these settings.
     n_rows, n_fitted, n_held, seed : int
         Rows given, fitted and measured, and by which seed they were split.
     measurer : object
@@ -276,6 +278,7 @@ class Plan(Document):
     epsilon: float = 1.0
     task: Name | None = None
     score: str = "AUC"
+    within: float = 0.0
     n_rows: int = 0
     n_fitted: int = 0
     n_held: int = 0
@@ -380,7 +383,7 @@ class Plan(Document):
                 "No setting keeps both the guarantee and the rows, as nothing but constants would "
                 f"change less ({self.bare.change:.3g} standard deviations). {more}"
             )
-        row = self.trials[0]
+        row, near = self.trials[0], self._alike()
         task = f", {self.score} {row.task:.3f} for {shown(self.task)}"
         task = "" if math.isnan(row.task) else task
         attack = f", and the best attack found reaches AUC {row.attack}" if row.attack else ""
@@ -390,9 +393,21 @@ class Plan(Document):
             f"{self.bare.change:.3g}), {row.rows_equal:.0%} of the rows stay as they are{task}"
             f"{attack} (estimates)."
         )
+        if near:
+            advice += (
+                f" By {self.score} rows {', '.join(map(str, near))} are alike (chance makes up to "
+                f"{self.within:.2g} on the rows that were measured): the least change decides."
+            )
         if row.is_useful(self.bare, NEARLY):
             return advice
         return f"{advice} That is nearly what constants change. {more}"
+
+    def _alike(self) -> list[int]:
+        """Return the rows whose scores differ from the best one by chance, where several do."""
+        useful = [k for k, row in enumerate(self.trials) if row.is_useful(self.bare)]
+        best = max((self.trials[k].task for k in useful), default=math.nan)
+        near = [k for k in useful if self.trials[k].task >= best - self.within]
+        return near if len(near) > 1 else []
 
     def curve(
         self,

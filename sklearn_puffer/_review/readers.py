@@ -350,7 +350,7 @@ def _of_exchanged(release: Release, secrets: Secrets, model: Any) -> Iterator[Re
         knows = "a model of raw rows of other people, and the published flows"
         yield Reader(MODEL, knows, secrets, ways, release.budget, equal_rows(release.after))
     among = alone & ~own & (cells >= 0)
-    knows = "his own row, found with somebody else, and the shares of secrets: insiders= limits him"
+    knows = "his own row, found with somebody else, and the shares of secrets"
     ways = {"own row": np.log(owners + _LEAST)}
     yield Reader(INSIDER, knows, secrets, ways, release.insiders, cells, among, cells)
 

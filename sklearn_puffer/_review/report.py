@@ -7,9 +7,10 @@ later does not reach recipients. What is said of a mechanism are its own `Terms`
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,7 +28,7 @@ from sklearn_puffer._documents import (
 from sklearn_puffer._ledgers import Ledger, PersonLedger
 from sklearn_puffer._release import TableRelease, left_open, not_promised
 from sklearn_puffer._review.audit import INTERNAL as OF_THE_AUDIT
-from sklearn_puffer._review.audit import Audit, ends, shift, within_chance
+from sklearn_puffer._review.audit import NOT_BY_LIST, Audit, ends, shift, within_chance
 from sklearn_puffer._review.plan import INTERNAL as OF_THE_PLAN
 from sklearn_puffer._review.plan import Plan, flat
 from sklearn_puffer._review.readers import INSIDER
@@ -73,7 +74,8 @@ class Report(Document):
     >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table)
     >>> told = report(noiser, kind="external", name="loans")
     >>> print(told.markdown.splitlines()[0])
-    # Report of loans, for recipients: the guarantee holds for readers named below
+    # Report of loans, for recipients: the guarantee holds for readers named below, but NOT for \
+readers who know the population better
     >>> told.to_dict()["schema"], told.holds
     ('sklearn_puffer.report/1', True)
     """
@@ -158,7 +160,7 @@ def report(
     plan : Plan, default=None
         What `plan` found before the fit.
     kind : {"internal", "external"}, default="internal"
-        An external report leaves ``audit``, ``plan`` and ``ledger`` out.
+        An external report takes no ``audit``, ``plan`` or ``ledger``: those are for who signs.
     ledger : Ledger or PersonLedger, default=None
         Of this release: what was released until now.
     name : str, default=None
@@ -221,16 +223,22 @@ def report(
         if not isinstance(value, kinds):
             raise TypeError(f"{argument} must be {what}, got {quoted(value)}.")
     if kind == "external":
+        if inner := [name for name in ("audit", "plan", "ledger") if given[name][0] is not None]:
+            raise ValueError(
+                f"{inner[0]} is for who signs, and this report is for recipients; leave it out, or "
+                'take kind="internal".'
+            )
         return _Settings(noiser).report(name, by)
     return _Rows(noiser, audit, plan, ledger).report(name, by)
 
 
 _HEAD = ["figure", "value", "beside it"]
+_ORDER_TELLS = "BUT THE ORDER OR INDEX OF THE ROWS TELLS A SECRET"
+_USELESS = "BUT OF LITTLE USE: A CONSTANT IN THEIR PLACE WOULD CHANGE VALUES NO MORE"
 _LEFT_OUT = (
-    "Functions of the raw rows are left out: the size of the noise, shares that move, exact "
-    "losses, how much survives, distributions, numbers of rows, values of columns (and pairs of "
-    "secrets that were not declared), the classifiers' figures, the fingerprint, the plan, the "
-    "audit and the ledger. They stand in the internal report.",
+    "What is computed from the raw rows is left out: how much changes and survives, exact losses, "
+    "numbers of rows, values of columns (and pairs of secrets that were not declared), the "
+    "fingerprint, plan, audit and ledger. It stands in the internal report.",
     "This report exists only if the fit succeeded and its certificate holds, which depends on the "
     "rows.",
 )
@@ -252,15 +260,19 @@ class _Settings:
         words = "NOTHING is (guaranteed|promised) outside tests"
         said = any(re.search(words, each) for each in self.certificate.assumptions)
         self.seeded = said or noiser.random_state is not None
-        names = ("epsilon", "delta", "alpha", "releases", "noise", "dependence")
+        names = ["epsilon", "delta", "alpha", "releases", "noise"]
+        names += ["dependence", "output"] * bool(self.certificate.columns)  # of noise alone
         # numbers and words, and so no function of rows
         self.settings = {key: getattr(self.certificate, key) for key in names}
-        self.settings |= {"missing": self.rules.missing, "output": self.certificate.output}
+        if self.certificate.columns:
+            self.settings["missing"] = self.rules.missing
         # the columns declared as side information; None where no artifact names them
         self.known = self.terms.known
         if self.known is None and hasattr(noiser, "known"):
             known = noiser.known if isinstance(noiser.known, list | dict) else [noiser.known]
             self.known = flat([each for each in known if each is not None])
+        # what the order of the fitted rows tells
+        self.of_order = [said for said in self.certificate.assumptions if UNCOVERED in said]
 
     def report(self, name: str, by: str) -> Report:
         """Return the report for recipients."""
@@ -276,7 +288,8 @@ class _Settings:
                 "noise reproducible, and nothing is guaranteed outside tests; fit again without "
                 "one."
             )
-        told = [f"{key}: {shown(each)}" for key, each in self.settings.items() if each is not None]
+        settings = {"mechanism" if key == "noise" else key: e for key, e in self.settings.items()}
+        told = [f"{key}: {shown(each)}" for key, each in settings.items() if each is not None]
         left_out = [*left_open(self.noiser), *not_promised(self.noiser)]
         parts = [
             self._budget(),
@@ -288,7 +301,9 @@ class _Settings:
             Section("What this report leaves out", sentences=_LEFT_OUT),
             self.about(name, by),
         ]
-        headline = f"Report{_of(name)}, for recipients: the guarantee holds for readers named below"
+        verdict = f"the guarantee holds for readers named below{self.terms.beyond}"
+        order = f"; {_ORDER_TELLS}" * bool(self.of_order)
+        headline = f"Report{_of(name)}, for recipients: {verdict}{order}"
         record = {
             "version": __version__,
             "fitted": {"date": certificate.date, "version": certificate.version},
@@ -299,7 +314,8 @@ class _Settings:
             "passed": list(map(str, self.rules.passed)),
         }
         page = Page(headline, self.guarantee(), parts)
-        return Report("external", True, page, 2, record, name, by, date=utc_now())
+        date, sound = utc_now(), not self.of_order
+        return Report("external", True, page, 2, record, name, by, sound=sound, date=date)
 
     def about(self, name: str, by: str, **more: str) -> Section:
         """Return when and by what it was made."""
@@ -370,13 +386,14 @@ class _Settings:
 
 OF_RAW_ROWS = (
     "This page is computed from the raw rows: keep it where you keep the table; others get the "
-    'report for recipients (kind="external").'
+    "report for recipients."
 )
 _TESTS_ONLY = (
     "random_state is set, which makes the noise reproducible: NOTHING IS PROMISED outside tests"
 )
 _FIGURE = "Surest attack"
-_OWN = ("Settings", "What survives", "What else")
+_MEANS = "change_sd", "constant_sd", "unchanged"
+_OWN = ("What survives", "What else")
 """Parts of an audit and a plan that stand on their own pages alone."""
 
 
@@ -401,18 +418,19 @@ class _Rows(_Settings):
             )
         if ledger is not None:
             ledger._check_noiser(self.certificate)
-        # what the order of the fitted rows tells, or of those that were planned on
         notes = () if plan is None else plan.notes
-        own = [said for said in self.certificate.assumptions if UNCOVERED in said]
         planned = [f"In the table of the plan: {said}" for said in notes if UNCOVERED in said]
-        self.of_order = own or planned
+        self.of_order = self.of_order or planned
 
     def report(self, name: str, by: str) -> Report:
         """Return the report to sign."""
         certificate, audit, plan = self.certificate, self.audit, self.plan
-        params = {**self.noiser.get_params(deep=False), **self.settings}
-        params.pop("fitted", None)  # of a release that was read: all of it
-        settings = ", ".join(f"{key}={quoted(value)[:200]}" for key, value in params.items())
+        defaults = inspect.signature(type(self.noiser)).parameters
+        params = self.noiser.get_params(deep=False)
+        own = {key: e for key, e in params.items() if repr(e) != repr(defaults[key].default)}
+        own.pop("fitted", None)  # of a release that was read: all of it
+        own = {**self.settings, **own}
+        settings = ", ".join(f"{key}={quoted(value)[:200]}" for key, value in own.items())
         found = [] if audit is None else [audit._page().headline]
         calm = audit is not None and audit.caught and not audit.findings
         promises, verdict = certificate._promises(), self._verdict()
@@ -430,7 +448,7 @@ class _Rows(_Settings):
             *_page_of("Plan", plan, "no other settings were tried"),
             *_page_of("Ledger", self.ledger, "no release is counted here"),
             Section("What is not guaranteed", sentences=not_promised(self.noiser)),
-            Section("Settings", sentences=[f"{settings}."]),
+            Section("Settings", "those that are not named are the defaults", sentences=[settings]),
             replace(self.about(name, by, **size), sentences=mark),
         ]
         lines = [*found, *self.of_order, *self.guarantee(), *self._of_use(), OF_RAW_ROWS]
@@ -461,7 +479,8 @@ class _Rows(_Settings):
             "AN AUDIT FOUND MORE THAN WAS GUARANTEED": self.audit and self.audit.findings,
             f"the certificate {told}": True,
             "BUT A WHOLE FILE TELLS MORE TO WHO HOLDS THE LIST OF PEOPLE": _file_tells(certificate),
-            "BUT THE ORDER OR INDEX OF THE ROWS TELLS A SECRET": self.of_order,
+            _ORDER_TELLS: self.of_order,
+            _USELESS: _is_useless(certificate.utility),
         }
         return [said for said, true in applies.items() if true]
 
@@ -478,6 +497,8 @@ class _Rows(_Settings):
         out = [name for name in self.rules.names if name not in self.rules.order]
         if out := [shown(name) for name in out if name not in self.rules.sensitive]:
             yield f"Left out of the release, besides what is sensitive: {', '.join(out)}."
+        if self.audit is not None and NOT_BY_LIST in self.audit.notes:
+            yield NOT_BY_LIST
         if self.audit is not None and self.audit.untested:
             yield f"Not attacked, as too few rows have them: {'; '.join(self.audit.untested)}."
         if any(column.worse for column in self.certificate.utility):
@@ -505,7 +526,7 @@ class _Rows(_Settings):
         if known is not None:
             beside = f"taken as known: {', '.join(map(shown, known)) or 'none'}"
         if joined is not None:
-            beside += f"; joined= names {quoted(joined)}"
+            beside += f"; as joined later: {quoted(joined)}"
         yield (
             "Known columns and labels: whether readers know, or may later join, further facts of a "
             f"person ({beside})."
@@ -534,7 +555,7 @@ class _Rows(_Settings):
         utility, audit = self.certificate.utility, self.audit
         change, constant, stay = (
             math.fsum(getattr(column, name) for column in utility) / max(len(utility), 1)
-            for name in ("change_sd", "constant_sd", "unchanged")
+            for name in _MEANS
         )
         beside = f"sd: standard deviations; a constant in each place: {constant:.2f} sd"
         cells = [
@@ -569,6 +590,14 @@ class _Rows(_Settings):
 
 def _of(name: str) -> str:
     return f" of {shown(name)}" if name else ""
+
+
+def _is_useless(utility: Sequence[Any]) -> bool:
+    """Return whether constants would change values no more, on the mean over columns."""
+    change, constant = (math.fsum(getattr(c, name) for c in utility) for name in _MEANS[:2])
+    if math.isinf(change):  # then by medians
+        return all(column.worse for column in utility)
+    return 0.0 < constant * (1.0 - 1e-9) <= change
 
 
 def _file_tells(certificate: Any) -> bool:

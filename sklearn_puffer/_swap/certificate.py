@@ -116,9 +116,9 @@ class ExchangeFacts:
         """Return what the guarantee does not cover, a line each."""
         told = [
             "what a person in the table infers about third parties, from the rows that were not "
-            'matched; matching="parts" leaves only counts to tell.',
+            "matched (matched in parts, only counts would tell).",
             "a second swap of the same people, which undoes this one; keep this one.",
-            "labels and other facts of a person that are not named in known=.",
+            "labels and other facts of a person that are not named as known.",
         ]
         told = told if self.matching == "nearest" else told[1:]
         return [f"Not covered: {sentence}" for sentence in told]
@@ -235,7 +235,7 @@ def _assumptions(secret: Any, together: RowGroups | None) -> list[str]:
     """Return the assumptions that apply, by how secrets and groups are read."""
     told = [
         "Ids, order and index say nothing of a row (numbers given by date do: name what they say "
-        "in known=).",
+        "as known).",
         "The released table has the rows of the original one, so it tells the shares of secrets "
         "with whatever its columns tell of them; the guarantee is against those shares.",
         "Released whole flows are drawn anew around the mean flows that are certified here, and "
@@ -243,8 +243,8 @@ def _assumptions(secret: Any, together: RowGroups | None) -> list[str]:
     ]
     if together is None:
         told.append(
-            "A person is one row: rows of one person or household tell more together; groups= "
-            "exchanges them together."
+            "A person is one row: rows of one person or household tell more together, unless they "
+            "are exchanged as groups."
         )
     else:
         told.append(

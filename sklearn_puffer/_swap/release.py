@@ -419,12 +419,18 @@ class RowExchange(Mechanism):
     def terms(self, release: Any) -> Terms:
         """Return the terms of the release for a report."""
         facts = release.certificate_.exchange
+        nobodys = (
+            " There are no ids: unless the index says whose row is whose, leaving the secret out "
+            "and shuffling the rows is the same release."
+        )
         return Terms(
             how="exchanged with its row",
-            about="people exchange whole rows; every row of the table is released with somebody",
+            about="people exchange whole rows, missing values with them; every row of the table is "
+            "released with somebody",
             granted=(
                 "The reader knows what is named above, and nothing else about a row.",
-                "Ids, order and index say nothing of a row.",
+                "Ids, order and index say nothing of a row."
+                + nobodys * (not self.ids and not self.strata),
                 "A person is one row, or in one group of rows that are exchanged together.",
                 "The table is exchanged once: two swaps of the same people undo each other.",
                 facts.about_insiders(release.certificate_.who),
