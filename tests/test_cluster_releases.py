@@ -284,11 +284,3 @@ def test_ibis_on_a_backend_without_functions_is_refused_by_name(ibis, noiser, tm
     ):
         with pytest.raises(TypeError, match=r"do not pass through Python; pass X.to_polars"):
             keyed(numbers, connection.table("people"))
-
-
-def test_what_has_no_engine_is_refused_with_the_way_out(noiser, tmp_path):
-    path = tmp_path / "rows.parquet"
-    TABLE.to_parquet(path)
-    for X in (str(path), path, pyarrow.dataset.dataset(path)):
-        with pytest.raises(TypeError, match=r"no engine that could compute.*pl\.scan_parquet"):
-            keyed(noiser, X)

@@ -35,6 +35,7 @@ from sklearn_puffer import (
 from sklearn_puffer._base import progress
 from sklearn_puffer._documents import document, templates
 from sklearn_puffer.cli import commands, main
+from sklearn_puffer.cli.files import TableFile
 
 pytestmark = pytest.mark.usefixtures("quick_attackers")
 
@@ -402,6 +403,25 @@ def test_separators_missing_values_and_types_can_be_told(folder):
     assert main(["release", "r.json", "in.csv", "out.csv", *told]) == 0
     assert Path("out.csv").read_text().splitlines()[0] == '"cars";"code"'
     assert pd.read_csv("out.csv", sep=";")["cars"].isna().sum() == 20
+
+
+ODD_CSV = """zip,flag,day,x,"^n.*$",gap,big,s,text
+007,true,2020-01-01,1.5,1,,123456789012345678,a,"x,
+y"
+010,False,2020-01-02,-.5e1,2,,12345678901234567,b,""
+007,,,3,-3,NA,1,a,z
+"""
+
+
+def test_a_column_has_the_type_that_all_of_its_values_have(tmp_path):
+    path = tmp_path / "odd.csv"
+    path.write_text(ODD_CSV)
+    file = TableFile(path)
+    rows = file.rows(file.found_types())
+    assert rows["zip"].to_pylist() == ["007", "010", "007"]
+    found = dict(zip(rows.column_names, map(str, rows.schema.types), strict=True))
+    others = {"flag": "bool", "x": "double", "^n.*$": "int64", "big": "int64"}
+    assert found == {**dict.fromkeys(found, "string"), **others}
 
 
 def test_hostile_names_of_files_and_columns_are_names_alone(folder):

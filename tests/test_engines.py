@@ -37,7 +37,6 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn_puffer import Ledger, PufferfishNoiser, PufferfishSGDRegressor, PufferfishSum
 from sklearn_puffer._codes import Column
 from sklearn_puffer._engines import LazyTable, lazy_table
-from sklearn_puffer.cli.files import TableFile
 from sklearn_puffer.priors import GaussianMixture
 
 ENGINES = {"polars": polars_lazy, "duckdb": duckdb_relation}
@@ -57,9 +56,7 @@ def test_a_fit_on_an_engine_is_that_of_pandas_to_the_byte(lazy, options):
 READERS = {
     "polars": pl.scan_parquet,
     "duckdb": lambda path: duckdb.connect().sql(f"from '{path}'"),
-    "dataset": pyarrow.dataset.dataset,
     "arrow": pyarrow.parquet.read_table,
-    "path": str,
 }
 
 
@@ -80,8 +77,6 @@ def test_columns_of_duckdb_that_are_alike_but_for_case_are_two():
     both = connection.sql("select s, V, w as v from rows")
     assert both.columns == ["s", "V", "v"]
     assert outcome(both, sensitive="s") == outcome(frame, sensitive="s")
-    dataset = pyarrow.dataset.dataset(pyarrow.Table.from_pandas(frame))
-    assert outcome(dataset, sensitive="s") == outcome(frame, sensitive="s")
 
 
 def test_a_name_that_duckdb_has_changed_is_refused(tmp_path):
@@ -357,78 +352,9 @@ def test_bins_of_all_sizes_are_those_of_numpy(lazy):
         assert np.bincount(codes, bins.counts).tolist() == expected.tolist()
 
 
-def _as_files(folder):
-    own = in_polars(TABLE)
-    own.write_parquet(folder / "all.parquet")
-    own.drop("flag").write_csv(folder / "all.csv")
-    (folder / "parts" / "deep").mkdir(parents=True)
-    own[:100].write_parquet(folder / "parts" / "a[1].parquet")
-    own[100:].write_parquet(folder / "parts" / "deep" / "b.parquet")
-    (folder / "parts" / "_SUCCESS").touch()
-    return folder
-
-
-@pytest.mark.slow
-def test_files_are_read_by_their_path(tmp_path):
-    folder = _as_files(tmp_path)
-    options = {"sensitive": "s", "public": ["age", "x", "job"], "n_bins": 3}
-    expected = outcome(TABLE, **options)
-    dataset = pyarrow.dataset.dataset(folder / "parts")
-    found = [folder / "all.parquet", str(folder / "all.parquet"), folder / "parts", dataset]
-    for X in [*found, folder / "a*.parquet"]:
-        assert outcome(X, **options) == expected
-    without = TABLE.drop(columns="flag")
-    assert outcome(folder / "all.csv", **options) == outcome(without, **options)
-
-
-ODD_CSV = """zip,flag,day,x,"^n.*$",gap,big,s,text
-007,true,2020-01-01,1.5,1,,123456789012345678,a,"x,
-y"
-010,False,2020-01-02,-.5e1,2,,12345678901234567,b,""
-007,,,3,-3,NA,1,a,z
-"""
-
-
-def test_columns_of_a_csv_file_have_the_types_that_the_command_line_finds(tmp_path):
-    path = tmp_path / "odd.csv"
-    path.write_text(ODD_CSV)
-    file = TableFile(path)
-    expected = pl.from_arrow(file.stream(file.found_types()).whole())
-    lazy = lazy_table(path).native.collect()
-    assert lazy.to_dicts() == expected.to_dicts()
-    assert lazy.schema == expected.schema
-    assert lazy["zip"].to_list() == ["007", "010", "007"]
-    kinds = [pl.String, pl.Boolean, pl.String, pl.Float64, pl.Int64, pl.String, pl.Int64]
-    assert lazy.dtypes == [*kinds, pl.String, pl.String]
-
-
-def test_a_csv_file_with_another_separator_is_refused_by_it(tmp_path):
-    path = tmp_path / "rows.csv"
-    path.write_text("age;sex\n1;a\n2;b\n")
-    with pytest.raises(ValueError, match=r"has one column, 'age;sex', .* by ';'; .*scan_csv"):
-        PufferfishNoiser(1.0, sensitive="sex").fit(path)
-
-
-def test_a_path_that_names_no_rows_is_refused(tmp_path):
-    noiser = PufferfishNoiser(1.0, sensitive="s")
-    with pytest.raises(ValueError, match=r"does not end in \.parquet, \.pq or \.csv; read it"):
-        noiser.fit(Path("rows.xlsx"))
-    with pytest.raises(FileNotFoundError, match=r"in which no file ends in \.parquet"):
-        noiser.fit(tmp_path)
-    with pytest.raises(FileNotFoundError, match="nothing"):
-        noiser.fit(tmp_path / "nothing.parquet")
-
-
-@pytest.mark.parametrize("absent", ["polars", "duckdb"])
-def test_what_reads_files_and_is_absent_is_named_with_its_way_in(monkeypatch, tmp_path, absent):
-    _as_files(tmp_path)
-    X = (
-        tmp_path / "all.parquet"
-        if absent == "polars"
-        else pyarrow.dataset.dataset(tmp_path / "parts")
-    )
-    monkeypatch.setitem(sys.modules, absent, None)
-    with pytest.raises(ImportError, match=rf'pip install "sklearn-puffer\[{absent}\]"'):
+@pytest.mark.parametrize("X", ["rows.parquet", Path("rows.csv")])
+def test_a_path_is_refused_with_what_reads_it(X):
+    with pytest.raises(TypeError, match=r"X is the path 'rows\..*scan_parquet\(path\)"):
         PufferfishNoiser(1.0, sensitive="s").fit(X)
 
 
@@ -437,23 +363,11 @@ def test_no_engine_is_imported_to_know_a_lazy_table():
     code = (
         "import sys, pandas as pd, sklearn_puffer;"
         "from sklearn_puffer._engines import is_lazy;"
-        "is_lazy(pd.DataFrame()); is_lazy('a.csv');"
+        "is_lazy(pd.DataFrame());"
         "engines = {'polars', 'duckdb', 'dask', 'pyspark', 'ibis'};"
         "assert not engines & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_a_path_is_fitted_on_and_not_released(tmp_path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        noiser = PufferfishNoiser(1.0, sensitive="s", public=["age"]).fit(
-            _as_files(tmp_path) / "all.parquet"
-        )
-    with pytest.raises(TypeError, match=r"would be another release.*polars\.read_parquet\(X\)"):
-        noiser.transform(tmp_path / "all.parquet")
-    with pytest.raises(TypeError, match=r"no engine that could compute its release; scan it"):
-        noiser.transform(tmp_path / "all.parquet", row_id="x")
 
 
 def test_names_that_are_patterns_or_places_are_columns_like_others(lazy):

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from inspect import getattr_static
 from math import inf, isnan
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -274,6 +275,12 @@ def refuse_tables(values: Any, name: str) -> None:
 
     >>> refuse_tables([[1, 2]], "X")
     """
+    path = str(values) if isinstance(values, str | PathLike) else ""
+    if path.lower().endswith((".parquet", ".csv")):
+        raise TypeError(
+            f"{name} is the path {path!r}, and must hold rows; read it, or pass a lazy "
+            "table, such as polars.scan_parquet(path)."
+        )
     first = values[0] if isinstance(values, list) and values else values
     if isinstance(first, Mapping) and not hasattr(first, "shape"):  # as some sparse arrays are
         rows = f"[{name}]" if first is values else name

@@ -5,78 +5,21 @@ take two values, or two names, for equal. To prevent this, strings become bytes 
 compare them, and columns are selected by position if names ignore case. Then an engine computes
 comparisons, a group-by and the sizes of groups, and nothing else; all engines compute these
 exactly.
-
-The patterns that decide the types of a CSV file are here. `fit` reads such files by polars, the
-command line by pyarrow, and both find the same types: those that every value of a column has.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import narwhals.stable.v2 as nw
 import pandas as pd
 
-from sklearn_puffer._base import way_to_table
 from sklearn_puffer._tables import check_objects, check_unique
 from sklearn_puffer._words import on_one_line, quoted
-
-_END = r"([eE][+-]?[0-9]{1,3})?$"
-PATTERNS = {
-    "boolean": r"^(true|false|True|False|TRUE|FALSE)$",
-    "integer": r"^(0|-?[1-9][0-9]{0,17})$",
-    # no leading zeros, and no more digits than a float has: those are ids
-    "float": rf"^-?(0|[1-9][0-9]{{0,14}})(\.[0-9]*)?{_END}|^-?\.[0-9]+{_END}",
-}
-"""A column has the first type whose pattern all its values match. Without one it is text."""
-
-_SEPARATORS = ";\t|,"
-
-
-def check_separator(path: str, names: Sequence[str], way: str, separator: str = ",") -> None:
-    """Refuse a CSV file with one column whose header looks like several."""
-    likely = max(_SEPARATORS.replace(separator, ""), key=names[0].count) if names else ""
-    if len(names) == 1 and likely in names[0]:
-        raise ValueError(
-            f"the file {path!r} has one column, {quoted(names[0])}, where its values are separated "
-            f"by {separator!r}, and seems to be separated by {likely!r}; pass that as its "
-            f"separator, {way}."
-        )
-
-
-def typed_csv(polars: Any, rows: Any) -> Any:
-    """Return a polars LazyFrame of text with typed columns; one pass over the rows.
-
-    Columns are selected by position, as polars reads some names as patterns.
-    """
-    positions = range(len(rows.collect_schema()))
-    checks = [
-        polars.nth(k).str.contains(pattern).all().alias(f"{k} {kind}")
-        for k in positions
-        for kind, pattern in PATTERNS.items()
-    ]
-    counts = [polars.nth(k).count().alias(str(k)) for k in positions]
-    verdicts = rows.select(*counts, *checks).collect(engine="streaming").row(0, named=True)
-    kinds = [
-        next((kind for kind in PATTERNS if verdicts[str(k)] and verdicts[f"{k} {kind}"]), "string")
-        for k in positions
-    ]
-    types = {"integer": polars.Int64, "float": polars.Float64, "string": polars.String}
-    return rows.select(
-        *(
-            polars.nth(k).str.to_lowercase() == "true"
-            if kind == "boolean"
-            else polars.nth(k).cast(types[kind])
-            for k, kind in enumerate(kinds)
-        )
-    )
-
 
 T = TypeVar("T")
 
@@ -97,34 +40,18 @@ class Engine(NamedTuple):
     extra: str
 
 
-_ENDINGS = (".parquet", ".pq", ".csv")
-
-
 def is_lazy(X: Any) -> bool:
-    """Return whether X is a lazy table of a known engine, or the path of files of rows.
+    """Return whether X is a lazy table of a known engine.
 
-    >>> is_lazy({"a": [1]}), is_lazy("rows.parquet")
-    (False, True)
+    >>> is_lazy({"a": [1]})
+    False
     """
-    return is_path(X) or is_dataset(X) or any(engine.is_one(X) for engine in ENGINES)
+    return any(engine.is_one(X) for engine in ENGINES)
 
 
 def engine_of(X: Any) -> str:
-    """Return the name of the engine of a lazy table, "" for files.
-
-    >>> engine_of("rows.parquet")
-    ''
-    """
-    return next((engine.extra for engine in ENGINES if engine.is_one(X)), "")
-
-
-def way_to_rows(X: Any) -> str:
-    """Return the call that reads the rows of a lazy table into memory.
-
-    >>> way_to_rows("rows.parquet")
-    'the rows in memory, such as polars.read_parquet(X)'
-    """
-    return way_to_table(X, "X") or "the rows in memory, such as polars.read_parquet(X)"
+    """Return the name of the engine of a lazy table."""
+    return next(engine.extra for engine in ENGINES if engine.is_one(X))
 
 
 def with_extra(opening: Callable[[], T], X: Any, extra: str) -> T:
@@ -172,7 +99,7 @@ def check_renamed(X: Any) -> None:
                 raise ValueError(
                     f"X has columns {other!r} and {name!r}, and DuckDB ignores case in names: it "
                     "changes one of two that are alike but for case, or reads the other for it; "
-                    "rename one in the file, or pass pl.scan_parquet or pyarrow.dataset of it."
+                    "rename one in the file, or pass pl.scan_parquet of it."
                 )
 
 
@@ -297,14 +224,7 @@ def is_of(module: str, kind: str) -> Callable[[Any], bool]:
     return is_one
 
 
-is_dataset = is_of("pyarrow.dataset", "Dataset")
 is_dask = is_of("dask.dataframe", "DataFrame")
-
-
-def is_path(X: Any) -> bool:
-    if isinstance(X, str):
-        return X.lower().endswith(_ENDINGS) or os.path.isdir(X)
-    return isinstance(X, os.PathLike)
 
 
 DUCKDB = Engine(is_of("duckdb", "DuckDBPyRelation"), _of_duckdb, "duckdb")
@@ -319,24 +239,3 @@ ENGINES = [
     Engine(is_of("pyspark.sql.classic.dataframe", "DataFrame"), _of_spark, "spark"),
     Engine(_is_ibis, _of_ibis, "ibis"),
 ]
-
-
-def scanned(path: str) -> Any:
-    """Return the rows of Parquet or CSV files as a polars LazyFrame."""
-    files, glob = [path], "://" in path or not os.path.exists(path)  # it may be a pattern
-    if os.path.isdir(path):
-        files = sorted(str(file) for file in Path(path).rglob("*.parquet"))
-        if not files:
-            raise FileNotFoundError(f"X is the folder {path!r}, in which no file ends in .parquet.")
-    elif not path.lower().endswith(_ENDINGS):
-        raise ValueError(
-            f"X is the path {path!r}, which is no folder and does not end in .parquet, .pq or .csv;"
-            " read it, and pass the table."
-        )
-    scan = with_extra(lambda: import_module("polars"), path, "polars")
-    if files[0].lower().endswith((".parquet", ".pq")):
-        return scan.scan_parquet(files, glob=glob)
-    # as text, whose types are then found from all rows, as on the command line
-    rows = scan.scan_csv(files, glob=glob, infer_schema_length=0)
-    check_separator(path, list(rows.collect_schema()), "as in polars.scan_csv(path, separator=...)")
-    return typed_csv(scan, rows)

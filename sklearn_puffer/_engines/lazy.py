@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,7 +14,6 @@ import numpy as np
 from sklearn_puffer._base import Array, task
 from sklearn_puffer._codes import Column
 from sklearn_puffer._engines.engine import (
-    DUCKDB,
     ENGINES,
     Engine,
     Levels,
@@ -23,11 +21,7 @@ from sklearn_puffer._engines.engine import (
     check_renamed,
     in_narwhals,
     is_dask,
-    is_dataset,
-    is_path,
     levels_of,
-    scanned,
-    selected,
     with_extra,
 )
 from sklearn_puffer._tables import Name, Values, check_type, fetched_values
@@ -42,14 +36,8 @@ def lazy_table(X: Any) -> LazyTable:
     ImportError
         If what reads the engine's tables is absent, or too old.
     TypeError, ValueError
-        If it has columns that cannot be told apart, or X is no path of rows.
+        If it has columns that cannot be told apart.
     """
-    if is_path(X):
-        return lazy_table(scanned(os.fspath(X)))
-    if is_dataset(X):
-        rows = with_extra(lambda: import_module("duckdb").from_arrow(X), X, "duckdb")
-        names = enumerate(X.schema.names, 1)  # DuckDB may have changed some
-        return _opened(selected(rows, [(f"#{k}", name) for k, name in names]), DUCKDB)
     engine = next(known for known in ENGINES if known.is_one(X))
     check_renamed(X)
     return with_extra(lambda: _opened(X, engine), X, engine.extra)

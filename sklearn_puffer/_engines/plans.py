@@ -42,7 +42,7 @@ def planned(X: Any, names: Sequence[str], release: Release) -> Any:
     release : callable
         Maps a table of those columns to the released table; engines with workers pickle it.
     """
-    return _plan_of(X)(X, names, release)
+    return _PLANS[engine_of(X)](X, names, release)
 
 
 def with_numbers(part: Any, columns: Mapping[str, Array]) -> Any:
@@ -85,24 +85,8 @@ def free_names(taken: Iterable[Any], names: Iterable[str]) -> dict[str, str]:
 
 
 def lazy_names(X: Any) -> tuple[str, ...]:
-    """Return the names of the columns of a lazy table.
-
-    Raises
-    ------
-    TypeError
-        If it has no engine that can compute a release.
-    """
-    _plan_of(X)
+    """Return the names of the columns of a lazy table."""
     return tuple(lazy_table(X).types)
-
-
-def _plan_of(X: Any) -> Plan:
-    if engine := engine_of(X):
-        return _PLANS[engine]
-    raise TypeError(
-        f"X is a {type(X).__name__}, which has no engine that could compute its release; scan it "
-        "(pl.scan_parquet(path), duckdb.from_arrow(dataset)), or release tables of it one by one."
-    )
 
 
 def check_lazy_kinds(X: Any, kinds: Mapping[str, Kind]) -> None:

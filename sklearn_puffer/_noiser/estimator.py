@@ -224,15 +224,13 @@ class PufferfishNoiser(TableRelease):
 
         Parameters
         ----------
-        X : DataFrame, lazy table, path or array-like of shape (n_rows, n_features)
+        X : DataFrame, lazy table or array-like of shape (n_rows, n_features)
             The rows that the priors are counted from. The rows of a polars LazyFrame, a DuckDB
-            relation, a Dask or Spark DataFrame or an Ibis table stay in their engine. DuckDB reads
-            a pyarrow Dataset, and polars reads Parquet and CSV files (a path, a folder of Parquet,
-            or a pattern such as ``"rows/*.parquet"``). `fit` fetches counts of distinct values and
-            rows, at most 2^23 of them in each query, and learns the same as from the same rows in
-            memory. Columns that are protected together and have no bins take one query, a scan of
-            the table. Otherwise there is one for each column that may be binned, and one for each
-            sensitive column and group of columns.
+            relation, a Dask or Spark DataFrame or an Ibis table stay in their engine. `fit` fetches
+            counts of distinct values and rows, at most 2^23 of them in each query, and learns the
+            same as from the same rows in memory. Columns that are protected together and have no
+            bins take one query, a scan of the table. Otherwise there is one for each column that
+            may be binned, and one for each sensitive column and group of columns.
             Classifiers are fitted on all distinct rows of the sensitive and public
             columns before binning, in one scan.
         y : ignored

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar, get_type_hints
 
-from sklearn_puffer._base import RetiredError, gone
+from sklearn_puffer._base import RetiredError, gone, way_to_table
 from sklearn_puffer._certificates import (
     READ_SCHEMAS,
     Certificate,
@@ -26,7 +26,6 @@ from sklearn_puffer._certificates import (
 from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._codes import Column, Pair
 from sklearn_puffer._documents import FieldError, Fields, digest
-from sklearn_puffer._engines import way_to_rows
 from sklearn_puffer._noise import Entropy
 from sklearn_puffer._release.drift import Margin, Watch
 from sklearn_puffer._release.keyed_rows import KeyedRows, Keying
@@ -208,7 +207,7 @@ class Mechanism(ABC):
         """Return the release of a lazy table, where rows are not released one by one."""
         raise TypeError(
             f"X is a lazy table ({type(X).__name__}), and rows are exchanged with all of a "
-            f"table in memory; pass {way_to_rows(X)}."
+            f"table in memory; pass {way_to_table(X, 'X')}."
         )
 
     def units(self) -> Sequence[int]:

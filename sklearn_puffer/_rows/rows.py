@@ -26,7 +26,7 @@ from scipy.special import chdtrc, xlogy
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from sklearn_puffer._base import Array, FloatArray, as_array, real_numbers
+from sklearn_puffer._base import Array, FloatArray, as_array, real_numbers, way_to_table
 from sklearn_puffer._codes import (
     Secret,
     SecretRule,
@@ -34,7 +34,7 @@ from sklearn_puffer._codes import (
     resolve,
     tally,
 )
-from sklearn_puffer._engines import LazyTable, is_lazy, lazy_table, way_to_rows
+from sklearn_puffer._engines import LazyTable, is_lazy, lazy_table
 from sklearn_puffer._tables import (
     AnyTable,
     Missing,
@@ -243,7 +243,7 @@ def check_beside(X: Any, sensitive_features: Any, sample_weight: Any) -> None:
         raise TypeError(
             f"X is a lazy table ({type(X).__name__}), whose rows have no order, and "
             f"{'sample_weight' if named else 'sensitive_features'}= is aligned by position; {way} "
-            f"{way_to_rows(X)}."
+            f"{way_to_table(X, 'X')}."
         )
 
 
@@ -289,7 +289,7 @@ def refuse_lazy(X: Any) -> None:
             f"X is a lazy table ({type(X).__name__}), and each time that it is computed (by every "
             "action, retry and repeated task) would be another release; name its column of ids "
             "with row_id=, which makes every computation the same release, or write the table "
-            f"once, release that ({way_to_rows(X)} in memory) and count it."
+            f"once, release that ({way_to_table(X, 'X')} in memory) and count it."
         )
 
 

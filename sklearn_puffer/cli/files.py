@@ -7,18 +7,27 @@ from one look through all rows. A column without a type is text, which comes out
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sklearn_puffer._engines import PATTERNS, check_separator
 from sklearn_puffer._tables import check_unique
 from sklearn_puffer._words import listed, on_one_line, quoted
 
 TYPES = ("string", "integer", "float", "boolean")
+_END = r"([eE][+-]?[0-9]{1,3})?$"
+_PATTERNS = {
+    "boolean": r"^(true|false|True|False|TRUE|FALSE)$",
+    "integer": r"^(0|-?[1-9][0-9]{0,17})$",
+    # no leading zeros, and no more digits than a float has: those are ids
+    "float": rf"^-?(0|[1-9][0-9]{{0,14}})(\.[0-9]*)?{_END}|^-?\.[0-9]+{_END}",
+}
+"""A column has the first type whose pattern all its values match. Without one it is text."""
+
+_SEPARATORS = ";\t|,"
 SUFFIXES = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv"}
 
 
@@ -105,7 +114,7 @@ class TableFile:
                 f"{listed(list(self.names), 10)}."
             )
         compute = import_module("pyarrow.compute")
-        left = {name: list(PATTERNS) for name in self.names}
+        left = {name: list(_PATTERNS) for name in self.names}
         filled = set()
         for table in self._csv(dict.fromkeys(self.names, self._arrow.string())):
             for name in self.names:
@@ -115,7 +124,7 @@ class TableFile:
                     kind
                     for kind in left[name]
                     if compute.all(
-                        compute.match_substring_regex(values, PATTERNS[kind]), min_count=0
+                        compute.match_substring_regex(values, _PATTERNS[kind]), min_count=0
                     ).as_py()
                 ]
         types = {name: left[name][0] for name in self.names if left[name] and name in filled}
@@ -130,7 +139,7 @@ class TableFile:
                 names = list(self._reader(file, {}).schema.names)
             if self.layout.separator is None:
                 way = f"by --separator, or {self._separator!r} if it really is one column"
-                check_separator(str(self.path), names, way, self._separator)
+                _check_separator(str(self.path), names, way, self._separator)
         check_unique(names, repr(str(self.path)))
         return tuple(names)
 
@@ -176,6 +185,17 @@ class TableFile:
                 "mend it, or say how it is written (its separator, what stands for missing values, "
                 "types of columns)."
             ) from error
+
+
+def _check_separator(path: str, names: Sequence[str], way: str, separator: str) -> None:
+    """Refuse a CSV file with one column whose header looks like several."""
+    likely = max(_SEPARATORS.replace(separator, ""), key=names[0].count) if names else ""
+    if len(names) == 1 and likely in names[0]:
+        raise ValueError(
+            f"the file {path!r} has one column, {quoted(names[0])}, where its values are separated "
+            f"by {separator!r}, and seems to be separated by {likely!r}; pass that as its "
+            f"separator, {way}."
+        )
 
 
 def kind_of(path: Path) -> str:
