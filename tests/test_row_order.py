@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from sklearn_puffer import PufferfishNoiser, PufferfishWarning, report
+from sklearn_puffer import PufferfishNoiser, PufferfishSwap, PufferfishWarning, report
 from sklearn_puffer._rows import rows
 from sklearn_puffer._rows.rows import (
     _p_value_of_ranks,
@@ -64,6 +64,41 @@ def said(noiser):
     return [
         x for x in noiser.certificate_.assumptions if " of the rows" in x[:40] and "released" in x
     ]
+
+
+def swapped(table, **params):
+    """Return what a swap warns of, and what its certificate says of ids."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", PufferfishWarning)
+        swap = PufferfishSwap(3.0, sensitive="secret", ids="client", **params)
+        swap.fit_transform(table)
+    told = [x for x in swap.certificate_.assumptions if "The order of ids" in x]
+    return [str(each.message)[:60] for each in caught], told
+
+
+@pytest.mark.parametrize("form", ["{}", "c{:04}"])
+def test_a_swap_says_where_ids_that_it_releases_are_in_an_order_that_tells_the_secret(form):
+    numbered = SORTED.assign(client=[form.format(k) for k in range(N)])
+    numbered["client"] = numbered["client"].astype(int) if form == "{}" else numbered["client"]
+    shuffled = numbered.sample(frac=1, random_state=2).reset_index(drop=True)
+    warned, told = swapped(shuffled)
+    assert warned == ["ids 'client' are in an order that tells a secret, and are re"]
+    assert len(told) == 1
+    assert "The guarantee does NOT cover that: draw new ids" in told[0]
+    at_random = shuffled.assign(client=np.random.default_rng(3).permutation(N))
+    assert swapped(at_random) == ([], [])
+
+
+def test_ids_may_tell_what_is_known_of_people_and_what_groups_they_are_in():
+    town = RNG.integers(0, 4, N)
+    ill = np.where(RNG.random(N) < 0.1 + 0.2 * town, "a", "b")
+    towns = SHUFFLED.assign(secret=ill, town=town, client=1000 * town + RNG.permutation(N))
+    assert swapped(towns)[1]
+    assert swapped(towns, known="town") == ([], [])
+    homes = pd.DataFrame({"home": np.arange(N) // 2, "client": range(N)})
+    homes = homes.assign(secret=SECRETS[homes["home"]], cars=SHUFFLED["cars"])
+    shuffled = homes.sample(frac=1, random_state=4).reset_index(drop=True)
+    assert swapped(shuffled, groups="home") == ([], [])
 
 
 @pytest.mark.parametrize("kind", ["internal", "external"])

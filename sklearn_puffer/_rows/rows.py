@@ -49,7 +49,7 @@ from sklearn_puffer._tables import (
     readable,
     records_frame,
 )
-from sklearn_puffer._words import listed
+from sklearn_puffer._words import briefly, listed
 
 _MOST_ROWS = 2.0**53  # up to here floats count exactly
 
@@ -311,6 +311,8 @@ _RELEASED = (
     "The order of the rows and their index are released as they are, and not protected. Tests of "
     "ranks and runs in fit warn where these tell a secret, but look at no lazy table and no counts."
 )
+_KNOWN = "or take what they say for known"
+_FEWEST = 20  # rows of a stratum whose ids are tested
 _N_BLOCKS, _BLOCK = 64, 1024  # blocks and their rows that are tested, where there are more
 
 
@@ -320,6 +322,7 @@ class RowOrder:
 
     positions: tuple[Name, ...] = ()  # revealed by the order
     index: tuple[Name, ...] = ()  # revealed by the index
+    ids: tuple[Name, ...] = ()  # columns of released ids whose order reveals a secret
 
     @property
     def told(self) -> list[Name]:
@@ -329,7 +332,8 @@ class RowOrder:
     def warnings(self) -> list[str]:
         """Return the warning, if any."""
         if not self.told:
-            return []
+            about = f"ids {briefly(self.ids)} are in an order that tells a secret"
+            return [f"{about}, and are released; draw new ones first, {_KNOWN}."] * bool(self.ids)
         what, ways = self._words()
         told = listed(self.told, 3)  # a warning has at most 200 characters
         told = told if len(told) <= 80 else f"{len(self.told)} sensitive column(s)"
@@ -337,12 +341,18 @@ class RowOrder:
 
     def sentences(self) -> list[str]:
         """Return the sentences of the certificate about the order."""
+        erring = "by tests that err once in a million tables"
+        ids = [
+            f"The order of ids ({listed(self.ids, 20)}) tells a secret, {erring}, and they are "
+            f"released. {UNCOVERED}: draw new ids at random, {_KNOWN}."
+        ] * bool(self.ids)
         if not self.told:
-            return [_RELEASED]
+            return [_RELEASED, *ids]
         what, ways = self._words()
         return [
-            f"The {what} of the rows tells {listed(self.told, 20)}, by tests that err once in a "
-            f"million tables, and is released. {UNCOVERED}: {ways}."
+            f"The {what} of the rows tells {listed(self.told, 20)}, {erring}, and is released. "
+            f"{UNCOVERED}: {ways}.",
+            *ids,
         ]
 
     def _words(self) -> tuple[str, str]:
@@ -371,6 +381,24 @@ def order_told(rows: CountedTable, secrets: Sequence[Secret]) -> RowOrder:
             own = codes[secret.name][k * size : (k + 1) * size]
             secret.source.codes(slice(start, start + size), own)
     return order_of(codes, label_ranks(rows.table, kept))
+
+
+def ids_told(ids: Mapping[Name, Values], codes: Array, strata: Array) -> tuple[Name, ...]:
+    """Return the columns of ids whose order tells secrets within some stratum.
+
+    ``codes`` has the secret of each row. Of many rows evenly spaced ones are tested.
+    """
+    some = np.arange(0, len(codes), -(-len(codes) // (_N_BLOCKS * _BLOCK)) or 1)
+    order = some[np.argsort(strata[some], kind="stable")]
+    parts = np.split(order, np.flatnonzero(np.diff(strata[order])) + 1)
+    parts = [rows for rows in parts if len(rows) >= _FEWEST]
+    told, share = [], _ERROR / max(2 * len(ids) * len(parts), 1)
+    for name, values in ids.items():
+        ranks = values.ranks()
+        each = ((codes[rows], np.unique(ranks[rows], return_inverse=True)[1]) for rows in parts)
+        if any(_least_p_value(*both) <= share for both in each):
+            told.append(name)
+    return tuple(told)
 
 
 def order_of(

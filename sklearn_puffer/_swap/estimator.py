@@ -25,12 +25,11 @@ from sklearn_puffer._rows import (
     Columns,
     FitRows,
     Guarantee,
+    RowOrder,
     check_units,
     column_of,
-    order_told,
     refuse_parts,
     refuse_twice,
-    rows_of,
 )
 from sklearn_puffer._swap.certificate import certified
 from sklearn_puffer._swap.exchange import Budget
@@ -392,10 +391,11 @@ class PufferfishSwap(TableRelease):
         )
         if isinstance(table, LazyTable):
             on_engine = EngineRows(mechanism, None, table.native)
-            figures, told = on_engine.figures(), on_engine.told()
+            figures, told, order = on_engine.figures(), on_engine.told(), RowOrder()
         else:
             found = mechanism.whole(table, rows.secrets)
             figures, told = mechanism.told(found, mechanism.solved(found)), []
+            order = mechanism.order(table, found)
         about = len({*table.names, *rule.names}), told, grouped
         certificate, shown = certified(mechanism, *about, *figures)
         said = not (ids or strata or has_row_labels(table))
@@ -407,7 +407,7 @@ class PufferfishSwap(TableRelease):
             mechanism=mechanism,
             certificate=certificate,
             missing=rule.missing,
-            order=order_told(rows_of(table, None), [secret]),
+            order=order,
             grouped=grouped,
             warnings=[_NOBODYS.format(repr(str(secret.name)[:40]))] if said else [],
             attributes=shown,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, fields, replace
 from itertools import product
 from typing import Any, ClassVar
 
@@ -43,6 +43,7 @@ from sklearn_puffer._rows import (
     RowOrder,
     check_one_secret,
     group_codes,
+    ids_told,
     order_told,
     rows_of,
 )
@@ -333,9 +334,18 @@ class RowExchange(Mechanism):
             solved = self.solved(rows, choices.order)
             received = rows.rows_of(self.permutation(rows, solved, choices), solved, choices)
             whole = self.written(table, rules, received)
-        order = order_told(rows_of(table, None), [rows.secret])
+        order = self.order(table, rows)
         self._certify(draw.by, order.sentences(), *self.told(rows, solved))
         return whole, None
+
+    def order(self, table: Table, rows: SwapRows) -> RowOrder:
+        """Return what the order of the rows, and of their ids, reveals of secrets."""
+        one = np.arange(len(rows.marks))
+        if rows.group is not None:  # whose rows have one secret
+            one = np.unique(rows.group, return_index=True)[1]
+        ids = {name: id_values(table, name).taken(one) for name in self.ids}
+        told = ids_told(ids, rows.seen[2][one], rows.known[one])
+        return replace(order_told(rows_of(table, None), [rows.secret]), ids=told)
 
     def _certify(
         self, by: Any, told: Sequence[str], people: IntArray, figures: Sequence[str]
