@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import atexit
 import math
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from contextvars import copy_context
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from functools import partial
-from queue import Empty, SimpleQueue
-from threading import Event, Thread, current_thread, main_thread
-from time import monotonic
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy.optimize import OptimizeResult, OptimizeWarning, brentq, linprog
@@ -286,13 +281,6 @@ class _ClosedError(Exception):
     """The bracket is narrow enough."""
 
 
-T = TypeVar("T")
-
-_AT_EXIT = 5.0  # seconds that the end of Python waits for threads in the solver
-
-_WAIT = 0.2  # seconds that Ctrl-C may take where a signal does not wake a waiting thread
-
-
 def solved(
     objective: FloatArray,
     *,
@@ -309,75 +297,15 @@ def solved(
     # HiGHS knows it, and scipy hands it on with a warning
     options = {"run_crossover": "off"} if interior else {}
     solver: Any = linprog  # whose types know no sparse arrays
-
-    def call() -> OptimizeResult:
-        with at_work():
-            result: OptimizeResult = solver(
-                costs, *(most or (None, None)), *equal, method=method, options=options
-            )
-        return result
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OptimizeWarning)
-        # HiGHS cannot be stopped through scipy: after an interrupt its result is dropped
-        result = aside(call)
+        # HiGHS cannot be stopped through scipy: an interrupt takes effect when it is done
+        result: OptimizeResult = solver(
+            costs, *(most or (None, None)), *equal, method=method, options=options
+        )
     if result.x is None and interior:
         return solved(objective, most=most, equal=equal)
     return None if result.x is None else result
-
-
-_at_work: set[Event] = set()
-
-
-@contextmanager
-def at_work() -> Iterator[None]:
-    """Mark the solver as running while the block runs."""
-    over = Event()
-    _at_work.add(over)
-    try:
-        yield
-    finally:
-        _at_work.discard(over)
-        over.set()
-
-
-def wait_for_solver(seconds: float = _AT_EXIT) -> bool:
-    """Wait until no call is at work, for some seconds at most; return whether none is."""
-    until = monotonic() + seconds
-    return all(over.wait(max(until - monotonic(), 0.0)) for over in list(_at_work))
-
-
-# Python that ends around threads in the solver is aborted by the system
-atexit.register(wait_for_solver)
-
-
-def aside(call: Callable[[], T]) -> T:
-    """Run a call in a thread, so that an interrupt takes effect at once, and return its result.
-
-    >>> aside(lambda: 2 + 3)
-    5
-    """
-    if current_thread() is not main_thread():
-        return call()
-    answers: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
-    context = copy_context()
-    Thread(target=lambda: answers.put(context.run(_outcome, call)), daemon=True).start()
-    while True:
-        try:
-            returned, value = answers.get(timeout=_WAIT)
-        except Empty:
-            continue
-        if returned:
-            result: T = value
-            return result
-        raise value
-
-
-def _outcome(call: Callable[[], Any]) -> tuple[bool, Any]:
-    try:
-        return True, call()
-    except BaseException as error:  # raised again in the thread that waits
-        return False, error
 
 
 def combinations_of(codes: Sequence[Array], n_rows: int) -> IntArray:
