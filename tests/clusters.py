@@ -5,6 +5,7 @@ All their tests share a worker, one Spark and one Dask: these take seconds to st
 Where one is absent its tests skip and say so; with ``PUFFER_REQUIRE_ENGINES=1`` they fail.
 """
 
+import contextlib
 import functools
 import gc
 import os
@@ -33,6 +34,17 @@ def on_clusters(test):
     return functools.reduce(lambda marked, mark: mark(marked), MARKS, test)
 
 
+RUNNING = contextlib.ExitStack()
+
+
+def close():
+    """End the clusters that run: idle ones take a tenth of a core."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the last test of all may have nothing to do with it
+        RUNNING.close()
+        gc.collect()
+
+
 def needs(module, program=None):
     """Return a module, or skip where it is absent; in CI that is a failure."""
     try:
@@ -48,14 +60,13 @@ def needs(module, program=None):
 @pytest.fixture(scope="session")
 def dask():
     frames, distributed = needs("dask.dataframe"), needs("distributed")
+    needs("dask").config.set({"distributed.worker.profile.enabled": False})  # a hundred a second
     settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True}
     cluster = distributed.LocalCluster(**settings, dashboard_address="127.0.0.1:0")
-    client = distributed.Client(cluster)
+    RUNNING.callback(cluster.close)
+    RUNNING.callback(distributed.Client(cluster).close)
     yield lambda frame: frames.from_pandas(frame, npartitions=3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the last test of all may have nothing to do with it
-        client.close()
-        cluster.close()
+    close()
 
 
 @pytest.fixture(scope="session")
@@ -76,11 +87,9 @@ def spark_session(tmp_path_factory):
         warnings.simplefilter("ignore")
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    RUNNING.callback(session.stop)
     yield session
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the last test of all may have nothing to do with it
-        session.stop()
-        gc.collect()
+    close()
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ import os
 import sys
 from pathlib import Path
 
+import clusters
 import pandas as pd
 import pytest
 from clusters import dask, ibis, is_on_clusters, spark, spark_session  # noqa: F401  (fixtures)
@@ -52,6 +53,13 @@ def pytest_collection_modifyitems(config, items):
         kept = {cases[k] for cases in tests.values() for k in spread(len(cases), most)}
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = [item for item in items if item in kept]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """End clusters behind the last of their tests, which come first: see above."""
+    if is_on_clusters(item.nodeid) and not (nextitem and is_on_clusters(nextitem.nodeid)):
+        clusters.close()
 
 
 @pytest.hookimpl(optionalhook=True)
