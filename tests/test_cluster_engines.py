@@ -11,6 +11,7 @@ import warnings
 import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from clusters import MARKS, needs, read_parquet
 from engine_cases import (
@@ -176,6 +177,23 @@ def test_lists_and_bytes_of_dask_are_refused_in_our_words(dask, tmp_path):
             assert re.match(f"column '{name}' holds .* convert it with astype", said)
     options = {"sensitive": "s", "public": ["age"]}
     assert outcome(rows, **options) == outcome(own, **options)
+
+
+def test_floats_of_arrow_in_dask_are_those_of_pandas_where_zeros_have_both_signs(dask):
+    frame = TABLE[["s", "x"]]
+    assert np.signbit(frame["x"][:2]).tolist() == [False, True]
+    own = frame.assign(x=frame["x"].astype("double[pyarrow]"))
+    options = {"sensitive": "s", "public": ["x"]}
+    assert outcome(dask(own), **options) == outcome(frame, **options)
+
+
+def test_dictionaries_of_arrow_in_dask_are_refused_in_fit_as_in_pandas(dask):
+    arrow = pa.table({"s": TABLE["s"], "job": pa.array(TABLE["job"]).dictionary_encode()})
+    own = arrow.to_pandas(types_mapper=pd.ArrowDtype)
+    for rows in (own, dask(own)):
+        kind, said = outcome(rows, sensitive="s", public=["job"])
+        assert kind is TypeError
+        assert re.match(r"column 'job' has type dictionary.* convert it to", said)
 
 
 def test_names_that_ibis_on_duckdb_takes_for_one_are_refused(ibis, tmp_path):

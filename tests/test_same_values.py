@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from sklearn.base import clone
 
@@ -313,6 +314,14 @@ def test_string_views_of_pandas_are_refused_by_name(use):
     table = arrow({"x": (cells("texts"), pa.string_view())})
     with pytest.raises(TypeError, match=r"column 'x' has type string_view\[pyarrow\].* convert it"):
         fitted(use, table.to_pandas(types_mapper=pd.ArrowDtype))
+
+
+@pytest.mark.parametrize("use", USES)
+def test_nan_in_a_type_that_has_missing_values_of_its_own_is_missing(use):
+    floats = [None if gap else k / 3 for k, gap in zip(PLACES, GAPS, strict=True)]
+    table = arrow({"x": (floats, pa.float64())})
+    nan = table.set_column(table.column_names.index("x"), "x", pc.fill_null(table["x"], np.nan))
+    assert released(use, nan.to_pandas(types_mapper=pd.ArrowDtype)) == released(use, table)
 
 
 @pytest.mark.parametrize("use", USES)

@@ -132,6 +132,8 @@ def _of_dask(X: Any, types: Mapping[str, Any]) -> Any:
     """Return a Dask table by position, with strings for categories, whose codes differ by part."""
     columns = X.rename(columns=_numbers(types))
     for k, (name, dtype) in enumerate(X.dtypes.items()):
+        if types[name].is_float():  # Arrow takes -0.0 and 0.0 for two numbers
+            columns[str(k)] = X[name] + 0.0
         if dtype.name in ("category", "object"):  # its values are not known from its type
             like = (name, "string" if dtype.name == "category" else object)
             columns[str(k)] = X[name].map_partitions(_checked_labels, name, meta=like)
@@ -195,13 +197,18 @@ def _of_ibis(X: Any, types: Mapping[str, Any]) -> Any:
 
 def levels_of(X: Any, types: Mapping[str, Any]) -> dict[str, Levels | TypeError | ValueError]:
     if is_dask(X):
-        listed = {n: _of_category(X, n) for n in types if X.dtypes[n].name == "category"}
+        listed = {n: _of_category(X, n) for n, t in types.items() if t in (nw.Categorical, nw.Enum)}
         return {name: levels for name, levels in listed.items() if levels is not None}
     return {n: (tuple(t.categories), True) for n, t in types.items() if t == nw.Enum}
 
 
 def _of_category(X: Any, name: str) -> Levels | TypeError | ValueError | None:
     """Return the labels of a categorical column of Dask, or None if Dask does not know them."""
+    if isinstance(X.dtypes[name], pd.ArrowDtype):  # which no part of a release could be read from
+        return TypeError(
+            f"column {name!r} has type {on_one_line(X.dtypes[name])}; convert it to strings with "
+            "astype(str)."
+        )
     column, dtype = X[name].cat, X.dtypes[name]
     if column.known and len(dtype.categories):  # files without categories have known empty ones
         return _refused_category(dtype, name) or (tuple(dtype.categories), bool(dtype.ordered))

@@ -243,8 +243,9 @@ def pandas_values(column: pd.Series[Any], name: Name) -> Values:
     numpy_dtype = np.dtype(getattr(dtype, "numpy_dtype", np.float64))
     missing = column.isna().to_numpy()
     data = column.to_numpy(dtype=numpy_dtype, na_value=numpy_dtype.type(0))
-    if kind == "float":
+    if kind == "float":  # of which Arrow and Float64 may hold NaN beside missing ones
         data = np.where(missing, np.nan, data)
+        missing = np.isnan(data)
     return Values(kind, data, _some(missing))
 
 
