@@ -606,41 +606,6 @@ def test_each_kind_of_ledger_names_the_other(ledger, noiser, tmp_path):
         PersonLedger.open(tmp_path / "whole.ledger", noiser, key=KEY)
 
 
-# ---------------------------------------------------------------------------------------- migration
-
-
-def test_what_a_ledger_says_everybody_has_spent(path, noiser, table, tmp_path):
-    old = Ledger.create(tmp_path / "old.ledger", noiser)
-    old.transform(noiser, table, factor=2.0)
-    ledger = PersonLedger.migrate(old, path, noiser, key=KEY)
-    budget = noiser.certificate_.rule.budgets["cars"]
-    spent = 1 / Fraction(float(noiser.noisier(2.0).theta_["cars"]))
-    left = ledger.left(1000)
-    assert (left.releases, left.released) == (1, 1)
-    assert left.by_axis["cars"] == pytest.approx(float(budget - spent))
-    ledger.transform(noiser, table, row_id="client")
-    with pytest.raises(OverspentError, match="60 have no release left"):
-        ledger.transform(noiser, table, row_id="client", release=1)
-    with pytest.raises(FileNotFoundError):
-        old.spend()
-    assert (tmp_path / "old.ledger.migrated").exists()
-
-
-def test_a_migration_that_fails_leaves_the_ledger_open(path, noiser, tmp_path):
-    old = Ledger.create(tmp_path / "old.ledger", noiser, datasets=["a", "b"])
-    old.spend(dataset="a")
-    path.write_text("taken")
-    with pytest.raises(FileExistsError):
-        PersonLedger.migrate(old, path, noiser, key=KEY, dataset="a")
-    with pytest.raises(ValueError, match="dataset must be one of"):
-        PersonLedger.migrate(old, path, noiser, key=KEY)
-    with pytest.raises(TypeError, match="ledger must be a Ledger"):
-        PersonLedger.migrate("old.ledger", path, noiser, key=KEY)
-    assert old.left("a").releases == 1
-    path.unlink()
-    assert PersonLedger.migrate(old, path, noiser, key=KEY, dataset="b").left(1).releases == 2
-
-
 # -------------------------------------------------------------------------- processes and threads
 
 

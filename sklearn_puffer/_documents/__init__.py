@@ -14,7 +14,6 @@ from sklearn_puffer._documents.document import (
     located,
     markdown,
     render,
-    sync_folder,
     templates,
     told,
     write_new,

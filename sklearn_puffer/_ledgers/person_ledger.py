@@ -6,7 +6,7 @@ All persons of a call are judged and put on record in one transaction.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,6 @@ from sklearn_puffer._base import (
 from sklearn_puffer._certificates import Axis, OverspentError
 from sklearn_puffer._documents import Page, Section
 from sklearn_puffer._engines import is_lazy, row_ids
-from sklearn_puffer._ledgers.ledger import Entry, Ledger
 from sklearn_puffer._ledgers.persons import (
     CHANGES,
     About,
@@ -40,7 +39,6 @@ from sklearn_puffer._ledgers.store import (
     Sheet,
     certificate_for,
     foreign,
-    put_away,
     scales_of,
 )
 from sklearn_puffer._noise import PersonPseudonyms, fresh_salt, integer_ids, read_key
@@ -62,10 +60,10 @@ _CHANGES = {
 class PersonLedger(Account[About]):
     r"""What the rows of each person have spent, on record in a database (SQLite).
 
-    Made by `PersonLedger.create`, `PersonLedger.open` and `PersonLedger.migrate`. A person is an id
-    of ``row_id=``, one row of a table. The same noise again is the same release, and spends
-    nothing; another ``release`` or ``dataset``, another scale, and a row that changed, where that
-    is allowed, is one more release of its person.
+    Made by `PersonLedger.create` and `PersonLedger.open`. A person is an id of ``row_id=``, one row
+    of a table. The same noise again is the same release, and spends nothing; another ``release`` or
+    ``dataset``, another scale, and a row that changed, where that is allowed, is one more release
+    of its person.
 
     Parameters
     ----------
@@ -196,19 +194,7 @@ class PersonLedger(Account[About]):
         OSError
             If the file cannot be written.
         """
-        return cls._begin(path, certificate_for(noiser), key, changes, timeout, ())
-
-    @classmethod
-    def _begin(
-        cls,
-        path: str | os.PathLike[str],
-        certificate: Any,
-        key: Any,
-        changes: str,
-        timeout: float,
-        base: Sequence[Entry],
-    ) -> Self:
-        """Start a ledger in which everybody has had some releases."""
+        certificate = certificate_for(noiser)
         if certificate.groups is not None:
             raise ValueError(
                 "a PersonLedger counts the releases of each row's id, and this certificate is "
@@ -226,7 +212,7 @@ class PersonLedger(Account[About]):
                 f'{about.rule.refuses_changes}, or leave changes="refuse".'
             )
         about.remaining({})  # or raises
-        ledger._create(partial(_fill, about, base))
+        ledger._create(partial(_fill, about))
         return ledger
 
     @classmethod
@@ -262,70 +248,6 @@ class PersonLedger(Account[About]):
         ledger = cls(path, certificate.fingerprint, key, timeout)
         ledger._check_noiser(certificate)
         return ledger
-
-    @classmethod
-    def migrate(
-        cls,
-        ledger: Any,
-        path: str | os.PathLike[str],
-        noiser: Any,
-        *,
-        key: Any,
-        dataset: str | None = None,
-        changes: Changes = "refuse",
-    ) -> Self:
-        """Start a ledger in which every person has spent what a `Ledger` says.
-
-        Parameters
-        ----------
-        ledger : Ledger
-            In which releases of whole tables are on record. It is closed: its file gets the ending
-            ``.migrated``, so that nothing is spent in both.
-        path : str or Path
-            A file that does not exist yet.
-        noiser : fitted PufferfishNoiser or PufferfishRelease, or its certificate
-            To which the ledger belongs.
-        key : bytes, Path or "env:NAME"
-            As in `create`.
-        dataset : str, optional
-            In which of its data sets these persons are; may be left out where there is only one.
-        changes : {"refuse", "count"}, default="refuse"
-            As in `create`.
-
-        Returns
-        -------
-        PersonLedger
-            In which persons who are not on record yet have had those releases, too, taken to be
-            of the row that comes first here.
-
-        Raises
-        ------
-        FileExistsError
-            If there is a file at ``path``.
-        LedgerError, TypeError, ValueError, OSError
-            As in `create`, and if the ledger cannot be read or belongs to another noiser; then it
-            is not closed.
-
-        Notes
-        -----
-        The old ledger is closed first. A process that is killed right then leaves no new one: give
-        the file its name back, and call again.
-        """
-        if not isinstance(ledger, Ledger):
-            raise TypeError(
-                f"ledger must be a Ledger, got {quoted(ledger)}; open it with Ledger.open."
-            )
-        certificate = certificate_for(noiser)
-        begin = partial(cls._begin, path, certificate, key, changes, ledger.timeout)
-
-        def succeed(sheet: Sheet) -> None:
-            state = ledger._check_noiser(certificate, ledger._state(sheet))
-            name = state.name(dataset)
-            with put_away(ledger.path):
-                begin([entry for entry in state.entries if entry.dataset == name])
-
-        ledger._change(succeed)
-        return cls(path, certificate.fingerprint, key, ledger.timeout)
 
     _kind = "PersonLedger"
 
@@ -549,18 +471,11 @@ def _check_kind(about: About, kind: str, what: str) -> None:
         )
 
 
-def _fill(about: About, base: Sequence[Entry], sheet: Sheet) -> None:
-    """Write the first state: the terms, the releases that everybody has had, and no persons."""
-    kinds: list[Mapping[Axis, float]] = []
-    counts: dict[int, int] = {}
-    for entry in base:
-        if entry.scales not in kinds:
-            kinds.append(entry.scales)
-        kind = kinds.index(entry.scales)
-        counts[kind] = counts.get(kind, 0) + entry.releases
+def _fill(about: About, sheet: Sheet) -> None:
+    """Write the first state: the terms, and no persons."""
     sheet.divide(1)
     sheet.put(0, b"", b"")
-    sheet.write(record_of(about, kinds, [(tuple(sorted(counts.items())), 0)]))
+    sheet.write(record_of(about, [], [((), 0)]))
 
 
 def _overspent(verdict: Verdict, about: About, together: bool) -> str:

@@ -29,8 +29,8 @@ import stat
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from numbers import Real
@@ -52,7 +52,6 @@ from sklearn_puffer._documents import (
     check_free,
     explained,
     located,
-    sync_folder,
     told,
     write_new,
 )
@@ -211,21 +210,6 @@ class DamagedError(Exception):
 def _let_go() -> None:
     with suppress(RuntimeError):  # it is not held
         _one.release()
-
-
-@contextmanager
-def put_away(path: Path) -> Iterator[None]:
-    """Rename the file of a ledger, and name it back if the code within fails."""
-    away = path.with_name(f"{path.name}.migrated")
-    check_free(away, way="move the ledger that was migrated elsewhere")
-    with explained(path, "the ledger cannot be closed, and nothing was changed"):
-        os.rename(path, away)
-        sync_folder(path.parent)
-    try:
-        yield
-    except BaseException:
-        os.rename(away, path)
-        raise
 
 
 @dataclass(frozen=True, eq=False)
