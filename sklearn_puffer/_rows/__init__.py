@@ -29,7 +29,6 @@ from sklearn_puffer._rows.rows import (
     check_size,
     distinct_rows,
     first_table,
-    ids_told,
     next_table,
     order_told,
     refuse_lazy,

@@ -363,10 +363,11 @@ class RowOrder:
         return "order", "shuffle the rows (and reset the index)"
 
 
-def order_told(rows: CountedTable, secrets: Sequence[Secret]) -> RowOrder:
+def order_told(rows: CountedTable, secrets: Sequence[Secret], *of_ids: Any) -> RowOrder:
     """Return which secrets the order of the rows that count, and their index, reveal.
 
-    Of many rows evenly spaced blocks are tested: shuffled rows stay shuffled.
+    Of many rows evenly spaced blocks are tested: shuffled rows stay shuffled. ``of_ids`` are the
+    arguments of `ids_told`, where ids are released.
     """
     if not rows.in_order or not secrets:
         return RowOrder()
@@ -380,21 +381,27 @@ def order_told(rows: CountedTable, secrets: Sequence[Secret]) -> RowOrder:
         for k, start in enumerate(starts):
             own = codes[secret.name][k * size : (k + 1) * size]
             secret.source.codes(slice(start, start + size), own)
-    return order_of(codes, label_ranks(rows.table, kept))
+    found = order_of(codes, label_ranks(rows.table, kept))
+    return replace(found, ids=ids_told(*of_ids)) if of_ids else found
 
 
-def ids_told(ids: Mapping[Name, Values], codes: Array, strata: Array) -> tuple[Name, ...]:
+def ids_told(
+    ids: Mapping[Name, Array], codes: Array, strata: Array, groups: Array | None = None
+) -> tuple[Name, ...]:
     """Return the columns of ids whose order tells secrets within some stratum.
 
-    ``codes`` has the secret of each row. Of many rows evenly spaced ones are tested.
+    ``ids`` has their ranks, and ``codes`` the secret of each row. One row of a group is tested, as
+    all have one secret, and of many rows evenly spaced ones.
     """
-    some = np.arange(0, len(codes), -(-len(codes) // (_N_BLOCKS * _BLOCK)) or 1)
+    some = np.arange(len(codes))
+    if groups is not None:
+        some = np.unique(groups, return_index=True)[1]
+    some = some[:: -(-len(some) // (_N_BLOCKS * _BLOCK)) or 1]
     order = some[np.argsort(strata[some], kind="stable")]
     parts = np.split(order, np.flatnonzero(np.diff(strata[order])) + 1)
     parts = [rows for rows in parts if len(rows) >= _FEWEST]
     told, share = [], _ERROR / max(2 * len(ids) * len(parts), 1)
-    for name, values in ids.items():
-        ranks = values.ranks()
+    for name, ranks in ids.items():
         each = ((codes[rows], np.unique(ranks[rows], return_inverse=True)[1]) for rows in parts)
         if any(_least_p_value(*both) <= share for both in each):
             told.append(name)

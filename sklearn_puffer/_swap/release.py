@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple, dataclass, fields
 from itertools import product
 from typing import Any, ClassVar
 
@@ -43,7 +43,6 @@ from sklearn_puffer._rows import (
     RowOrder,
     check_one_secret,
     group_codes,
-    ids_told,
     order_told,
     rows_of,
 )
@@ -334,18 +333,14 @@ class RowExchange(Mechanism):
             solved = self.solved(rows, choices.order)
             received = rows.rows_of(self.permutation(rows, solved, choices), solved, choices)
             whole = self.written(table, rules, received)
-        order = self.order(table, rows)
-        self._certify(draw.by, order.sentences(), *self.told(rows, solved))
+        self._certify(draw.by, self.order(table, rows).sentences(), *self.told(rows, solved))
         return whole, None
 
     def order(self, table: Table, rows: SwapRows) -> RowOrder:
         """Return what the order of the rows, and of their ids, reveals of secrets."""
-        one = np.arange(len(rows.marks))
-        if rows.group is not None:  # whose rows have one secret
-            one = np.unique(rows.group, return_index=True)[1]
-        ids = {name: id_values(table, name).taken(one) for name in self.ids}
-        told = ids_told(ids, rows.seen[2][one], rows.known[one])
-        return replace(order_told(rows_of(table, None), [rows.secret]), ids=told)
+        ids = {name: id_values(table, name).ranks() for name in self.ids}
+        about = ids, rows.seen[2], rows.known, rows.group
+        return order_told(rows_of(table, None), [rows.secret], *about)
 
     def _certify(
         self, by: Any, told: Sequence[str], people: IntArray, figures: Sequence[str]
@@ -408,8 +403,7 @@ class RowExchange(Mechanism):
         """Return the release of a lazy table as a lazy table."""
         rows = EngineRows.keyed(fitted, X, keying)
         plan = rows.plan(by)
-        told = [*RowOrder().sentences(), *rows.told()]
-        self._certify(by, told, *rows.figures())
+        self._certify(by, [*RowOrder().sentences(), *rows.told()], *rows.figures())
         return plan
 
     def written(self, table: Table, rules: TableRules, received: Array) -> Any:
