@@ -563,6 +563,13 @@ def test_pictures_are_drawn_by_one_module_which_asks_for_matplotlib_when_it_draw
     assert "matplotlib" not in _loaded("sklearn_puffer.displays")
 
 
+def test_bars_are_drawn_by_one_module_which_asks_for_tqdm_when_it_draws():
+    drawing = {(m.name, i.path) for m in modules().values() for i in m.imports}
+    users = {name for name, path in drawing if path.split(".")[0] == "tqdm"}
+    assert users == {"_base.progress"}
+    assert "tqdm" not in _loaded("import sklearn_puffer")
+
+
 def _is_aes(path):
     return path.split(".")[0] == "cryptography"
 

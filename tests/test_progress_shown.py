@@ -79,13 +79,44 @@ def stopped(k):
 # ------------------------------------------------------------------------------------- the screens
 
 
-def test_reports_are_lines_without_control_codes_wherever_they_go(at_once, monkeypatch):
-    for moves, kind in ((True, "xterm"), (False, "xterm"), (True, "dumb")):
+def test_a_terminal_gets_a_bar(at_once, monkeypatch):
+    terminal = shown_on(monkeypatch)
+    with listening(1, "work"):
+        count_to(4)
+    assert "columns: 3 of 4 (75%)" in terminal.text
+    assert "about 1 s left" in terminal.text
+    assert "|" in terminal.text
+
+
+def test_a_bar_is_gone_when_the_work_is_done(at_once, monkeypatch):
+    terminal = shown_on(monkeypatch)
+    with listening(1, "work"):
+        count_to(3)
+    assert terminal.text.endswith("\r")  # the line is blank again
+    assert terminal.text.count("\x1b[?25l") == terminal.text.count("\x1b[?25h")  # the cursor
+
+
+def test_no_control_codes_go_where_there_is_no_terminal(at_once, monkeypatch):
+    for moves, kind in ((False, "xterm"), (True, "dumb")):
         stream = shown_on(monkeypatch, moves, kind)
         with listening(1, "work"):
             count_to(4)
         assert stream.parts
         assert all(LINE.fullmatch(part) for part in stream.parts)
+
+
+def test_a_notebook_gets_a_bar(at_once, monkeypatch):
+    class Shell:
+        kernel = None
+
+    class Python:
+        get_ipython = staticmethod(Shell)
+
+    monkeypatch.setitem(sys.modules, "IPython", Python)
+    notebook = shown_on(monkeypatch, moves=False)
+    with listening(1, "work"):
+        count_to(3)
+    assert "\r" in notebook.text
 
 
 def test_nothing_is_shown_before_two_seconds(monkeypatch, capsys):
@@ -129,13 +160,14 @@ def test_work_goes_on_without_a_standard_error(at_once, monkeypatch, stream):
         count_to(3)
 
 
-def test_ctrl_c_leaves_nobody_who_listens(at_once, monkeypatch):
+def test_ctrl_c_leaves_no_bar_and_nobody_who_listens(at_once, monkeypatch):
     terminal = shown_on(monkeypatch)
     with pytest.raises(KeyboardInterrupt), listening(1, "work"):
         list(map(stopped, counted(range(9), "columns")))
     told = terminal.text
     count_to(3)
     assert terminal.text == told
+    assert told.count("\x1b[?25l") == told.count("\x1b[?25h")
 
 
 def test_there_is_one_reporter_however_many_listen(at_once, capsys):

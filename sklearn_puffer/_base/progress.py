@@ -5,16 +5,19 @@ reports its work with `task` or `counted`, at any depth, without a parameter. Wi
 these take next to no time. Reports hold names and numbers of tasks: never a value, a secret or a
 loss. The clock alone decides when something is shown.
 
-A report is a plain line on standard error, without a control code.
+A terminal or a notebook gets a bar of tqdm; a file, a pipe and a log get plain lines, without a
+control code. The words are the same.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from math import inf
+from shutil import get_terminal_size
 from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Any, TypeVar
@@ -26,7 +29,46 @@ T = TypeVar("T")
 EVERY = 2.0
 """Seconds before the first report, and the most between two."""
 
+_OFTEN = 0.2  # seconds between two states of a bar
 _LEAST = 0.1  # seconds between two looks at the clock
+
+
+class _Bar:
+    """A bar of tqdm, without the thread that watches its bars."""
+
+    def __init__(self) -> None:
+        from tqdm import tqdm
+
+        class Unwatched(tqdm):  # type: ignore[type-arg,unused-ignore]
+            monitor_interval = 0
+
+        size = get_terminal_size()  # where a terminal has none, tqdm would draw nothing
+        self._bar: Any = Unwatched(
+            total=1.0,
+            file=sys.stderr,
+            bar_format="|{bar:20}| {desc}",
+            ncols=size.columns - 1,
+            nrows=size.lines,
+            leave=False,
+        )
+
+    def show(self, line: str, share: float) -> None:
+        """Move the bar."""
+        self._bar.n = share
+        self._bar.set_description_str(line)
+
+    def end(self) -> None:
+        """Take the bar away."""
+        self._bar.close()
+
+
+def _redraws() -> bool:
+    """Return whether standard error is a terminal that can redraw a line, or a notebook."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
+    if hasattr(shell(), "kernel"):
+        return True
+    is_dumb = os.environ.get("TERM") in ("dumb", "unknown")
+    return not is_dumb and sys.stderr is not None and sys.stderr.isatty()
 
 
 def time_left(seconds: float) -> str:
@@ -69,6 +111,7 @@ class _Reporter:
         self.tasks: list[_Task] = []
         self.whole = _Task(what)
         self.due = monotonic() + EVERY
+        self.bar: _Bar | None = None
         self.lock, self.over = Lock(), Event()
         self.thread = Thread(
             target=self._report_while_waiting, name="sklearn_puffer progress", daemon=True
@@ -93,14 +136,19 @@ class _Reporter:
                 self.over.set()
 
     def _show(self, tasks: Sequence[_Task], now: float) -> None:
-        self.due = now + EVERY
+        if self.bar is None and _redraws():
+            self.bar = _Bar()
+        self.due = now + (min(EVERY, _OFTEN) if self.bar else EVERY)
         line = "; ".join(task.words() for task in tasks)
         if not any(task.done for task in tasks):
             line = f"{line} ({now - tasks[0].began:,.0f} s so far)"
         # more tasks may follow inside the outermost one
         outer = next((task for task in tasks if not task.heads), tasks[0])
-        if sys.stderr is not None:
-            sys.stderr.write(f"sklearn_puffer: {line}{outer.rest(now)}\n")
+        line += outer.rest(now)
+        if self.bar is not None:
+            self.bar.show(line, min(outer.done / outer.total, 1.0) if outer.total else 0.0)
+        elif sys.stderr is not None:
+            sys.stderr.write(f"sklearn_puffer: {line}\n")
             sys.stderr.flush()
 
     @contextmanager
@@ -122,6 +170,9 @@ class _Reporter:
         self.over.set()
         if self.thread.is_alive():
             self.thread.join()
+        if self.bar is not None:
+            with suppress(Exception):
+                self.bar.end()
 
 
 _reporter: ContextVar[_Reporter | None] = ContextVar("_reporter", default=None)
