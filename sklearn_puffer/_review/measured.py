@@ -389,14 +389,10 @@ class Survived:
 
 
 def survived(raw: Any, released: Any, parts: RowSplit, task: Task | None) -> list[Survived]:
-    """Return the task's score, how many rows point to one person, and the unchanged values."""
+    """Return the task's score, and how many rows point to one person."""
     raw = raw[list(released.columns)]
     of_task = [] if task is None else task_figures(task, raw, released, parts)
-    unchanged = [
-        Survived("unchanged share", name, 1.0, float(equal(raw[name], released[name]).mean()))
-        for name in _alike(raw, released)
-    ]
-    return [*of_task, *reidentified(raw, released, parts.test), *unchanged]
+    return [*of_task, *reidentified(raw, released, parts.test)]
 
 
 def _alike(raw: Any, released: Any) -> list[Name]:

@@ -434,8 +434,10 @@ class _Rows(_Settings):
         found = [] if audit is None else [audit._page().headline]
         calm = audit is not None and audit.caught and not audit.findings
         promises, verdict = certificate._promises(), self._verdict()
-        told = [said for said in certificate._lines() if said not in promises]
+        above = {*promises, *self.granted(), *self.terms.left_out}
+        told = [said for said in certificate._lines() if said not in above]
         front = [self._figures(), *self._conditions()]
+        lines = [*found, *self.of_order, *self.guarantee(), *self._of_use(), OF_RAW_ROWS]
         size = {"rows": str(certificate.n_rows)}
         size["columns of the table"] = str(certificate.n_columns or "")
         mark = [f"Fingerprint: {certificate.fingerprint}."]
@@ -444,14 +446,13 @@ class _Rows(_Settings):
             self.columns(),
             Section("The certificate", sentences=told),
             *certificate._sections(),
-            *_page_of("Audit", audit, "the release was not attacked"),
-            *_page_of("Plan", plan, "no other settings were tried"),
-            *_page_of("Ledger", self.ledger, "no release is counted here"),
+            *_page_of("Audit", audit, "the release was not attacked", lines),
+            *_page_of("Plan", plan, "no other settings were tried", lines),
+            *_page_of("Ledger", self.ledger, "no release is counted here", lines),
             Section("What is not guaranteed", sentences=not_promised(self.noiser)),
             Section("Settings", "those that are not named are the defaults", sentences=[settings]),
             replace(self.about(name, by, **size), sentences=mark),
         ]
-        lines = [*found, *self.of_order, *self.guarantee(), *self._of_use(), OF_RAW_ROWS]
         record = {"version": __version__, "certificate": certificate.to_dict()}
         for key, document in (("audit", audit), ("plan", plan)):
             record[key] = None if document is None else document.to_dict()
@@ -501,7 +502,8 @@ class _Rows(_Settings):
             yield NOT_BY_LIST
         if self.audit is not None and self.audit.untested:
             yield f"Not attacked, as too few rows have them: {'; '.join(self.audit.untested)}."
-        if any(column.worse for column in self.certificate.utility):
+        utility = self.certificate.utility  # of little use as a whole says the first line
+        if any(column.worse for column in utility) and not _is_useless(utility):
             yield from self.certificate._what_changes()
 
     def _conditions(self) -> Iterator[Section]:
@@ -621,13 +623,13 @@ def _typical(certificate: Any) -> list[list[str]]:
     return [file] if facts.drawn is not None else [rows, file]  # columns drawn one by one
 
 
-def _page_of(what: str, document: Any, why: str) -> list[Section]:
-    """Return the page of a document without the tables that stand on its own page alone."""
+def _page_of(what: str, document: Any, why: str, front: Sequence[str]) -> list[Section]:
+    """Return the page of a document without what stands in front or on its own page alone."""
     if document is None:
         return [Section(what, sentences=[f"None was given: {why}."])]
     page = document._page()
-    above = f"Promised: {getattr(document, 'promise', '')}", OF_THE_AUDIT, OF_THE_PLAN
-    said = [line for line in page.lines if line not in above]
+    above = f"Promised: {getattr(document, 'promise', '')}", OF_THE_AUDIT, OF_THE_PLAN, *front
+    said = [line for line in (page.headline, *page.lines) if line not in above]
     kept = [part for part in page.sections if not part.title.startswith(_OWN)]
     parts = [replace(part, title=f"{what}: {part.title.lower()}") for part in kept]
-    return [Section(what, sentences=[page.headline, *said]), *parts]
+    return [Section(what, sentences=said), *parts]

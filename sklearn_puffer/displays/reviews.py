@@ -141,8 +141,6 @@ class AuditDisplay(Display):
         The largest AUC that the guarantee allows.
     control : ndarray of shape (n,)
         AUC of the same attack on the raw rows; NaN if it was not made.
-    unchanged : float
-        The share of unchanged values, the mean over columns.
     n_left_out : int
         The number of attacks that are not drawn, those of the smallest AUC.
 
@@ -166,7 +164,6 @@ class AuditDisplay(Display):
     high: FloatArray
     allowed: FloatArray
     control: FloatArray
-    unchanged: float
     n_left_out: int = 0
 
     @classmethod
@@ -205,18 +202,14 @@ class AuditDisplay(Display):
         drawn = ranked[: check_count(most, "most")]
         without = {_key(attack): attack.auc for attack in audit.control}
         control = np.array([without.get(_key(attack), np.nan) for attack in drawn], dtype=float)
-        names, unchanged = [_name(attack) for attack in drawn], _kept(audit, _KEPT, "after")
-        left_out = len(ranked) - len(drawn)
-        display = cls(names, *_reached(drawn), control, unchanged, left_out)
+        names, left_out = [_name(attack) for attack in drawn], len(ranked) - len(drawn)
+        display = cls(names, *_reached(drawn), control, left_out)
         return display.plot(ax=ax, **kwargs)
 
     def _draw(self, ax: Any, options: dict[str, Any]) -> None:
         rows = np.arange(len(self.names))
         reach = np.abs(np.stack([self.auc - self.low, self.high - self.auc]))
-        said = "on the release"
-        if np.isfinite(self.unchanged):
-            said += f", where {self.unchanged:.0%} of the values are as they were"
-        look = {"fmt": "o", "color": DARK, "capsize": 3, "label": said, **options}
+        look = {"fmt": "o", "color": DARK, "capsize": 3, "label": "on the release", **options}
         ax.errorbar(self.auc, rows, xerr=reach, **look)
         hollow = {"marker": "s", "facecolors": "none", "edgecolors": DARK}
         ax.scatter(self.control, rows, label="on rows without noise", **hollow)
@@ -247,13 +240,3 @@ def _name(attack: Any) -> str:
         f"{label(attack.attacker)}:\n{label(attack.sensitive, 16)} {label(attack.secret, 16)} "
         f"against {label(attack.against, 16)}"
     )
-
-
-_KEPT = "unchanged share"
-
-
-def _kept(of: Any, what: str, when: str) -> float:
-    """Return a figure of utility, before or after: the mean over columns."""
-    values = [getattr(figure, when) for figure in of.survived if figure.what == what]
-    known = [value for value in values if not math.isnan(value)]
-    return float(np.mean(known)) if known else math.nan
