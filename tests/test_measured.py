@@ -212,7 +212,7 @@ def test_an_attack_has_the_interval_of_its_area_and_a_least_end_over_all_pairs()
     rows = pd.DataFrame({"x": rng.normal(size=900) + 0.6 * (codes == 1)})
     split = RowSplit.of(900, 0)
     secret = Secrets("s", "abc", codes, [(1, 0), (1, 2)])
-    found = attacked(rows, [secret], split, {"linear": LogisticRegression()}, copies=False)
+    found = attacked(rows, [secret], split, {"linear": LogisticRegression()})
     x, labels = rows["x"].to_numpy()[split.test], codes[split.test]
     areas = []
     for other in (0, 2):

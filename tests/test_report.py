@@ -32,7 +32,6 @@ from sklearn_puffer import (
     report,
 )
 from sklearn_puffer._documents import render, templates
-from sklearn_puffer._review.report import _typical
 from sklearn_puffer.notions import promised
 
 pytestmark = pytest.mark.usefixtures("quick_attackers")
@@ -836,7 +835,7 @@ def test_the_first_page_says_in_odds_what_a_whole_file_of_typical_rows_told_its_
     rows, told = OTHERS["typical row"](table), {}
     for budget in (1e-3, 50.0):
         certificate = altered(rows.certificate_, epsilon=budget)
-        told[budget] = _typical(certificate)[-1]
+        told[budget] = certificate._figures()[-1]
     figure = math.exp(rows.certificate_.prototypes.table)
     assert float(told[50.0][1].removesuffix(" times")) == pytest.approx(figure, abs=0.011)
     assert "MORE THAN OF ONE ROW" in told[1e-3][2]

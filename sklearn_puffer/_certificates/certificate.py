@@ -498,6 +498,17 @@ loan by at most a factor of e^0.5 = 1.649.
     def _what_changes(self) -> list[str]:
         return [changes(self.utility)] if self.utility else []
 
+    def _dangers(self) -> list[str]:
+        """Return what the first line of a report says besides the verdict."""
+        return []
+
+    def _figures(self) -> list[list[str]]:
+        """Return further figures of a report that are looked at first: what, how much, and of what.
+
+        They are about what is particular to a mechanism.
+        """
+        return []
+
     def _risks(self) -> list[str]:
         """Return what may go wrong, the largest first."""
         over, taken = self.known_over_set, []

@@ -203,6 +203,22 @@ class PrototypeCertificate(Certificate):
             del facts["strata"]
         return {**super().to_dict(), "prototypes": facts}
 
+    def _dangers(self) -> list[str]:
+        more = self.facts.table > self.epsilon  # simulated
+        return ["BUT A WHOLE FILE TELLS MORE TO WHO HOLDS THE LIST OF PEOPLE"] * more
+
+    def _figures(self) -> list[list[str]]:
+        """Return how many typical rows there are, and what the whole file told by simulation."""
+        facts = self.facts
+        known = "; beside known columns" if facts.strata is not None else ""
+        number = f"at most, each typical of {facts.smallest} fitted rows or more{known}"
+        whole = "simulated, not proven: shift of odds for who holds the list of the fitted people"
+        if self._dangers():
+            whole += "; MORE THAN OF ONE ROW: keep it from such readers"
+        rows = ["Different rows", f"{facts.n_prototypes}", number]
+        # columns that are drawn one by one make more rows
+        return [rows] * (facts.drawn is None) + [["Whole file", times(facts.table), whole]]
+
     def _risks(self) -> list[str]:
         """Return the greatest risks: a second release, and further knowledge of readers."""
         facts = self.facts

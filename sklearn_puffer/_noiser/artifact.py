@@ -150,6 +150,7 @@ class NoiseOfColumns(Mechanism):
             whole=f"Who gets the whole file is covered if {each}s are independent of each other: "
             f"each {each} has noise of its own.",
             again=f"the same rows {times} in all",
+            known=_known(release),
             beyond="" if robust else ", but NOT for readers who know the population better",
         )
 
@@ -170,6 +171,15 @@ _SAMPLE = (
     " The distributions were learnt from a sample of the rows, chosen by the values of released "
     "columns, and the guarantee is about rows with such values alone."
 )
+
+
+def _known(release: Any) -> list[Name] | None:
+    """Return the columns that are declared as side information; an artifact does not name them."""
+    if not hasattr(release, "known"):
+        return None
+    known = release.known if isinstance(release.known, list) else [release.known]
+    parts = [each if isinstance(each, tuple) else (each,) for each in known if each is not None]
+    return list(dict.fromkeys(name for part in parts for name in part))
 
 
 def _prior(release: Any) -> tuple[str, bool]:

@@ -21,7 +21,6 @@ from sklearn_puffer._documents import (
     Page,
     Section,
     __version__,
-    jsonable,
     utc_now,
 )
 from sklearn_puffer._release import TableRelease
@@ -35,6 +34,7 @@ from sklearn_puffer._review.exact_tests import (
     Secrets,
 )
 from sklearn_puffer._review.measured import Survived, survived, task_of, together
+from sklearn_puffer._review.plan import plain
 from sklearn_puffer._review.readers import (
     LIST,
     Release,
@@ -392,14 +392,7 @@ def _frame(figures: Iterable[Any], names: Sequence[str]) -> Any:
 
 
 def _records(figures: Iterable[Any]) -> list[dict[str, Any]]:
-    return [{key: _plain(value) for key, value in vars(each).items()} for each in figures]
-
-
-def _plain(value: Any) -> Any:
-    """Return a value for JSON: None where a number has no meaning."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else "infinity" if value > 0.0 else "-infinity"
-    return jsonable(value)
+    return [{key: plain(value) for key, value in vars(each).items()} for each in figures]
 
 
 _MOST_ROWS = 20_000
@@ -436,8 +429,8 @@ def audit(
     attackers : classifier, list or {name: classifier}, default=None
         Fresh models: None for boosted trees, nearest neighbours and logistic regression. A pipeline
         is given the released columns as a DataFrame, with words as ``category``; any other
-        classifier numbers (ranks between 0 and 1, and an indicator of each word). All but pipelines
-        of yours have one column more, how often each row occurs, where that differs. Each needs
+        classifier numbers (ranks between 0 and 1, and an indicator of each word); both have one
+        column more, how often each row occurs, where that differs. Each needs
         ``predict_proba``, which `sklearn.calibration.CalibratedClassifierCV` gives to others.
     task : name of a column, default=None
         What the rows are used for: how well boosted trees predict it on true rows that learnt from

@@ -443,7 +443,7 @@ def _ways_out(measurer: Measurer, rows: Sequence[Candidate], bare: Candidate) ->
     alone, raw = dict[Name, float](), seen(measurer.parts.held, measurer.columns)
     for name in counted(list(measurer.columns), "columns") if len(measurer.columns) > 1 else []:
         trees, of = {"boosted": measured.boosted(20)}, (measurer.secrets, measurer.split)
-        attack = measured.attacked(raw[[name]], *of, trees, copies=False)
+        attack = measured.attacked(raw[[name]], *of, trees)
         alone[name] = 0.5 if attack is None else attack.auc
     most = sorted(alone, key=lambda name: -alone[name])
     half = most[: len(most) // 2]

@@ -38,6 +38,7 @@ from sklearn_puffer._review.readers import (
     encoder,
     equal_rows,
     is_words,
+    known_rows,
     learnt,
     seen,
     trained,
@@ -65,22 +66,20 @@ def attacked(
     secrets: Sequence[Secrets],
     split: RowSplit,
     attackers: Mapping[str, Any],
-    *,
-    copies: bool,
 ) -> Attacked | None:
     """Return the best attack on released rows, as `seen` returns them; None where they are few.
 
     It is chosen by rows that are not tested, so that its figure is unbiased.
     """
     names, areas, parts = list[str](), list[Any](), (split.choose, split.test)
-    seen_rows = with_copies(rows) if copies else rows
+    rows = with_copies(rows)
     own = [secret for secret in secrets if secret.pairs]
     for secret, (name, attacker) in product(own, counted(list(attackers.items()), "attackers")):
-        claims = learnt(attacker, seen_rows, seen_rows, split, secret)
+        claims = learnt(attacker, rows, rows, split, secret)
         for i, j in secret.pairs:
             names.append(name)
             scores, codes = claims[:, i] - claims[:, j], secret.codes
-            of_pair = [scores[rows[codes[rows] == code]] for rows in parts for code in (i, j)]
+            of_pair = [scores[part[codes[part] == code]] for part in parts for code in (i, j)]
             areas.append((area(*of_pair[:2]), area(*of_pair[2:])))
     if not names:
         return None
@@ -224,12 +223,6 @@ def task_of(task: Any, table: Table) -> Task | None:
     return Task(name, boosted(60, regressor=numbers), target)
 
 
-def known_rows(target: Array) -> Array:
-    """Return the rows whose target is not missing."""
-    there = [value == value and value is not None for value in target]  # NaN is not itself
-    return np.flatnonzero(np.array(there, dtype=bool))
-
-
 def _auc(model: Any, rows: Any, target: Array) -> float:
     """Return the area under the ROC curve of each class against the rest, on average.
 
@@ -349,7 +342,7 @@ class Measurer:
             candidate,
             change=change,
             rows_equal=float(equal.all(axis=1).mean()),
-            attack=attacked(after, self.secrets, self.split, attackers_of(None), copies=True),
+            attack=attacked(after, self.secrets, self.split, attackers_of(None)),
             task=score,
             unique=unique,
             smallest=smallest,

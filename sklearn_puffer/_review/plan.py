@@ -196,7 +196,7 @@ class Candidate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the same, and the estimator with its parameters, for JSON."""
-        record = {key: _plain(value) for key, value in self.record().items()}
+        record = {key: plain(value) for key, value in self.record().items()}
         named = {} if self.kind is None else {"estimator": self.kind.__name__}
         params = {key: on_one_line(repr(value)) for key, value in self.params.items()}
         return {**record, **named, "params": params}
@@ -470,10 +470,10 @@ class Plan(Document):
             "internal": INTERNAL,
             "chosen": CHOSEN,
             "advice": self.advice(),
-            "sensitive": [_plain(name) for name in self.sensitive],
-            **{key: _plain(getattr(self, key)) for key in (*keys, "n_rows", "n_fitted", "n_held")},
+            "sensitive": [plain(name) for name in self.sensitive],
+            **{key: plain(getattr(self, key)) for key in (*keys, "n_rows", "n_fitted", "n_held")},
             "columns": [
-                {key: _plain(value) for key, value in asdict(fact).items()} for fact in self.facts
+                {key: plain(value) for key, value in asdict(fact).items()} for fact in self.facts
             ],
             "raw": self.raw.to_dict(),
             "constants": self.bare.to_dict(),
@@ -533,6 +533,8 @@ class Plan(Document):
         return Section("Settings", note, cells)
 
 
-def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: what is not known is None."""
-    return None if isinstance(value, float) and math.isnan(value) else jsonable(value)
+def plain(value: Any) -> Any:
+    """Return a value for JSON: None where a number has no meaning."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else "infinity" if value > 0.0 else "-infinity"
+    return jsonable(value)

@@ -139,17 +139,13 @@ def attackers_of(attackers: Any) -> dict[str, Any]:
     return {str(name): model for name, model in attackers.items()}
 
 
-class _AsTheyCome(Pipeline):
-    """A pipeline that takes any columns; a pipeline of a user may expect certain ones."""
-
-
 def boosted(max_iter: int, *, regressor: bool = False) -> Any:
     """Return boosted trees that take columns as they are, words as ``category``."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     kind = HistGradientBoostingRegressor if regressor else HistGradientBoostingClassifier
     modest = {"max_iter": max_iter, "max_leaf_nodes": 15, "early_stopping": False}
-    return _AsTheyCome([("model", kind(categorical_features="from_dtype", **modest))])
+    return Pipeline([("model", kind(categorical_features="from_dtype", **modest))])
 
 
 def trained(attacker: Any, rows: Any, labels: Array) -> Any:
@@ -288,12 +284,11 @@ def readers_of(release: Release, secrets: Secrets) -> Iterator[Reader]:
 
 def fresh(release: Release, secrets: Secrets, seen: Any, name: str = FRESH) -> Reader:
     """Return the reader who learns from rows, released or raw, of people whose secrets he knows."""
-    copies = seen if release.budget.alpha is not None else with_copies(seen)
-    claims = {}
-    for way, attacker in counted(list(release.attackers.items()), "attackers"):
-        takes_copies = isinstance(attacker, _AsTheyCome) or not hasattr(attacker, "steps")
-        own = copies if takes_copies else seen
-        claims[way] = learnt(attacker, own, own, release.parts, secrets)
+    own = seen if release.budget.alpha is not None else with_copies(seen)
+    claims = {
+        way: learnt(attacker, own, own, release.parts, secrets)
+        for way, attacker in counted(list(release.attackers.items()), "attackers")
+    }
     knows = "released rows of people whose secrets are known, and how often rows occur"
     return Reader(name, knows, secrets, claims, release.budget, equal_rows(seen))
 
@@ -445,9 +440,15 @@ def joining(release: Release, secrets: Secrets) -> Iterator[Reader]:
         yield Reader(reader, knows, secrets, claims, release.joined, equal_rows(rows), among)
 
 
+def known_rows(values: Array) -> Array:
+    """Return the places of values that are not missing."""
+    there = [value == value and value is not None for value in values]  # NaN is not itself
+    return np.flatnonzero(np.array(there, dtype=bool))
+
+
 def label_kinds(values: Array) -> Array:
     """Return codes of the values of a label; numbers of many values are cut at quartiles."""
-    there = np.array([value == value and value is not None for value in values], dtype=bool)
+    there = known_rows(values)
     kinds = np.full(len(values), -1, dtype=np.intp)
     atoms, kinds[there] = np.unique(values[there], return_inverse=True)
     if values.dtype.kind in "iuf" and len(atoms) > _BINS**2:

@@ -30,7 +30,7 @@ from sklearn_puffer._release import TableRelease, left_open, not_promised
 from sklearn_puffer._review.audit import INTERNAL as OF_THE_AUDIT
 from sklearn_puffer._review.audit import NOT_BY_LIST, Audit, ends, shift, within_chance
 from sklearn_puffer._review.plan import INTERNAL as OF_THE_PLAN
-from sklearn_puffer._review.plan import Plan, flat
+from sklearn_puffer._review.plan import Plan
 from sklearn_puffer._review.readers import INSIDER
 from sklearn_puffer._rows import UNCOVERED
 from sklearn_puffer._words import percent_at_most, quoted, shown, times
@@ -266,11 +266,7 @@ class _Settings:
         self.settings = {key: getattr(self.certificate, key) for key in names}
         if self.certificate.columns:
             self.settings["missing"] = self.rules.missing
-        # the columns declared as side information; None where no artifact names them
-        self.known = self.terms.known
-        if self.known is None and hasattr(noiser, "known"):
-            known = noiser.known if isinstance(noiser.known, list | dict) else [noiser.known]
-            self.known = flat([each for each in known if each is not None])
+        self.known = self.terms.known  # None where no artifact names them
         # what the order of the fitted rows tells
         self.of_order = [said for said in self.certificate.assumptions if UNCOVERED in said]
 
@@ -479,7 +475,7 @@ class _Rows(_Settings):
             _TESTS_ONLY: self.seeded,
             "AN AUDIT FOUND MORE THAN WAS GUARANTEED": self.audit and self.audit.findings,
             f"the certificate {told}": True,
-            "BUT A WHOLE FILE TELLS MORE TO WHO HOLDS THE LIST OF PEOPLE": _file_tells(certificate),
+            **dict.fromkeys(certificate._dangers(), True),
             _ORDER_TELLS: self.of_order,
             _USELESS: _is_useless(certificate.utility),
         }
@@ -564,7 +560,7 @@ class _Rows(_Settings):
             _HEAD,
             ["Mean change", f"{change:.2f} sd", beside],
             ["Values that stay equal", f"{stay:.1%}", "of all values, on average"],
-            *_typical(self.certificate),
+            *self.certificate._figures(),
             [_FIGURE, *self._attack()],
             ["Task", "not measured", "an audit with a task measures it"],
         ]
@@ -600,27 +596,6 @@ def _is_useless(utility: Sequence[Any]) -> bool:
     if math.isinf(change):  # then by medians
         return all(column.worse for column in utility)
     return 0.0 < constant * (1.0 - 1e-9) <= change
-
-
-def _file_tells(certificate: Any) -> bool:
-    """Return whether a file of typical rows told more than one row, to who holds the list."""
-    facts = getattr(certificate, "prototypes", None)  # simulated
-    return facts is not None and facts.table > certificate.epsilon
-
-
-def _typical(certificate: Any) -> list[list[str]]:
-    """Return how many typical rows there are, and what the whole file told who holds the list."""
-    facts = getattr(certificate, "prototypes", None)
-    if facts is None:
-        return []
-    known = "; beside known columns" if facts.strata is not None else ""
-    number = f"at most, each typical of {facts.smallest} fitted rows or more{known}"
-    whole = "simulated, not proven: shift of odds for who holds the list of the fitted people"
-    if _file_tells(certificate):
-        whole += "; MORE THAN OF ONE ROW: keep it from such readers"
-    rows = ["Different rows", f"{facts.n_prototypes}", number]
-    file = ["Whole file", times(facts.table), whole]
-    return [file] if facts.drawn is not None else [rows, file]  # columns drawn one by one
 
 
 def _page_of(what: str, document: Any, why: str, front: Sequence[str]) -> list[Section]:
