@@ -36,6 +36,7 @@ from sklearn_puffer._base import progress
 from sklearn_puffer._documents import document, templates
 from sklearn_puffer.cli import commands, main
 from sklearn_puffer.cli.files import TableFile
+from sklearn_puffer.cli.settings import as_typed
 
 pytestmark = pytest.mark.usefixtures("quick_attackers")
 
@@ -113,7 +114,7 @@ def test_unseen_values_are_released_as_known_ones_where_that_is_said(fitted, cap
     new = make_table().assign(zip="60601", cars=99)
     new.to_csv("new.csv", index=False)
     assert main(["release", "r.json", "new.csv", "out.csv"]) == 2
-    assert "as --unknown to puffer release" in told(capsys)
+    assert "pass --unknown nearest (to puffer release)" in told(capsys)
     assert main(["release", "r.json", "new.csv", "out.csv", "--unknown", "nearest"]) == 0
     assert "1,200, of these 600 in '" in capsys.readouterr().err
     (fitted / "s.toml").write_text('[release]\nunknown = { cars = "nearest", zip = "02139" }\n')
@@ -203,12 +204,76 @@ def test_another_draw_of_typical_rows_is_warned_of_unless_it_is_keyed(
     folder, capsys, form_of_typical_rows
 ):
     Path("rows.json").write_bytes(form_of_typical_rows)
-    sentence = "each run draws anew, and two releases of a row may tell more than one"
+    sentence = "each run draws anew, nothing counts this one, and the certificate is for 1 release"
     capsys.readouterr()
     assert main(["release", "rows.json", "in.csv", "keyed.csv", *KEYED]) == 0
     assert sentence not in capsys.readouterr().err
     assert main(["release", "rows.json", "in.csv", "a.csv"]) == 0
     assert capsys.readouterr().err.count(sentence) == 1
+
+
+def test_a_release_that_nothing_counts_is_warned_of_and_no_other_one(fitted, capsys):
+    assert main(["ledger", "create", "l", "r.json"]) == 0
+    sentence = "nothing counts this one, and the certificate is for 1 release(s) of a row"
+    for n, (how, said) in enumerate([([], 1), (KEYED, 0), (["--ledger", "l"], 0)]):
+        capsys.readouterr()
+        assert main(["release", "r.json", "in.csv", f"{n}.csv", *how]) == 0
+        assert capsys.readouterr().err.count(sentence) == said
+
+
+def test_swaps_of_files_that_share_people_are_warned_of_and_refused_by_a_ledger(folder, capsys):
+    assert main(SWAP) == 0
+    assert main(["ledger", "create", "l", "swap.json"]) == 0
+    make_table()[:400].to_csv("first.csv", index=False)
+    make_table()[200:].to_csv("second.csv", index=False)
+    for counted, status in (([], 0), (["--ledger", "l"], 1)):
+        for name, want in (("first", 0), ("second", status)):
+            capsys.readouterr()
+            out = f"{name}-{len(counted)}.csv"
+            assert main(["release", "swap.json", f"{name}.csv", out, *KEYED, *counted]) == want
+            assert Path(out).exists() == (want == 0)
+            err = capsys.readouterr().err
+            assert err.count("another one of some of these people") == (not counted)
+    assert "two swaps of the same people undo each other" in err
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        ["--n-bins", "4"],
+        ["--mechanism", "typical-rows"],
+        ["--mechanism", "swap", "--ids", "client"],
+    ],
+    ids=["noise", "typical rows", "swap"],
+)
+def test_dates_of_a_csv_file_are_dates_where_their_type_is_told_in_fit(folder, capsys, how):
+    typed = ["--sensitive", "loan", "--public", "since", *how]
+    assert main(["fit", "in.csv", "s.json", *typed]) == 2
+    assert "parse dates (--type COLUMN=date) and name the column in --public" in told(capsys)
+    assert main(["fit", "in.csv", "s.json", *typed, "--type", "since=date"]) == 0
+    assert main(["release", "s.json", "in.csv", "out.csv", *KEYED]) == 0
+    released = pd.read_csv("out.csv")["since"]
+    assert pd.to_datetime(released, format="%Y-%m-%d").between("2020-01-01", "2021-12-31").all()
+
+
+def test_each_fault_of_a_column_has_a_line_and_names_options(folder, capsys):
+    make_table().assign(owner=None, income=np.nan).to_csv("in.csv", index=False)
+    assert main(["fit", "in.csv", "s.json", "--sensitive", "loan"]) == 2
+    first, *lines = capsys.readouterr().err.splitlines()
+    assert first.endswith(f"{len(lines)} faults were found in the columns of the table:")
+    assert all(line.startswith("  column '") and "--" in line for line in lines)
+    assert not re.search(r"\bX\b|[a-z]=", "".join(lines))
+
+
+def test_messages_name_options_and_leave_names_of_columns_as_they_are():
+    said = """column 'X' of X (sensitive={'age': 5}) has missing="error"; known='X', level=None."""
+    assert as_typed(said) == (
+        "column 'X' of the table (sensitive = {age = 5} in --settings) has --missing error; "
+        "--known X, --level none."
+    )
+    assert as_typed("public names column 'a=b'; fit public columns, or n_bins.") == (
+        "--public names column 'a=b'; fit public columns, or --n-bins."
+    )
 
 
 def test_what_cannot_be_checked_of_typical_rows_is_answered_with_a_command(
@@ -499,7 +564,7 @@ def test_the_output_is_never_the_input_even_by_force(fitted, capsys, other):
     ("content", "message"),
     [
         (b"", "Empty CSV"),
-        (b"client,loan,cars,zip,owner\n", "X has 0 row(s)"),
+        (b"client,loan,cars,zip,owner\n", "the table has 0 row(s)"),
         (b"client,cars,zip\na,1,02139\n", "lacks column 'owner'"),
         (b"client,cars,cars,zip,owner\na,1,2,02139,true\n", "more than once"),
         (b"client,cars,zip,owner\na,1,02139\n", "Expected 4 columns"),
@@ -507,8 +572,8 @@ def test_the_output_is_never_the_input_even_by_force(fitted, capsys, other):
         (b"client,cars,zip,owner\na,many,02139,true\n", "column 'cars'"),
         (b"client,cars,zip,owner\na,1,99999,true\n", "99999"),
         (b"client,cars,zip,owner\na,,02139,true\n", "cars"),
-        (b"client,cars,zip,owner\na,1,02139,true\na,1,02139,true\n", "row_id 'client'"),
-        (b"client,cars,zip,owner\na,1,02139,true\n,1,02139,true\n", "row_id 'client' is missing"),
+        (b"client,cars,zip,owner\na,1,02139,true\na,1,02139,true\n", "--row-id 'client'"),
+        (b"client,cars,zip,owner\na,1,02139,true\n,1,02139,true\n", "--row-id 'client' is missing"),
     ],
 )
 def test_a_file_that_does_not_fit_gets_one_sentence_and_leaves_nothing(
@@ -534,7 +599,21 @@ def test_a_pipe_is_refused_and_not_waited_for(fitted, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["release", "r.json", "absent.csv", "out.csv"], "No such file"),
+        (["release", "r.json", "absent.csv", "out.csv"], "INPUT is 'absent.csv', and there is no"),
+        (["release", "absent", "in.csv", "out.csv"], "ARTIFACT is 'absent', and there is no"),
+        (["fit", "absent.csv", "s.json", *FIT], "TABLE is 'absent.csv', and there is no such file"),
+        (["fit", "in.csv", "s.json", "--settings", "no"], "--settings is 'no', and there is no"),
+        (["release", "r.json", "in.csv", "out.csv", "--key-file", "no"], "--key-file is 'no', and"),
+        (["report", "r.json", "--audit", "no.csv"], "--audit is 'no.csv', and there is no"),
+        (["fit", "in.csv", "s.json"], "fit needs --sensitive NAME"),
+        (
+            ["fit", "in.csv", "s.json", "--sensitive", "loan", "--public", "cars,zip"],
+            "repeat it for several: --public cars --public zip",
+        ),
+        (["plan", "in.csv", "--sensitive", "loan,zip"], "--sensitive loan --sensitive zip"),
+        (["fit", "in.csv", "s.json", *FIT, "--secret-pairs", "[1]"], "--secret-pairs "),
+        (["release", "r.json", "in.csv", "there.csv", "--force"], "'there.csv' is a folder"),
+        (["fit", "in.csv", "r.json", *FIT], "there is a file 'r.json' already; choose another"),
         (["release", "r.json", ".", "out.csv"], "tables are files that end in"),
         (["release", "r.json", "in.csv", "out.xlsx"], "rename or convert"),
         (["release", "r.json", "in.csv", "no/out.csv"], "No such file"),
@@ -542,24 +621,24 @@ def test_a_pipe_is_refused_and_not_waited_for(fitted, capsys):
         (["release", "bad.json", "in.csv", "out.csv"], "no whole release artifact"),
         (["release", "r.json", "bad.parquet", "out.csv"], "cannot be read as PARQUET"),
         (["release", "r.json", "in.csv", "out.csv", "--key-file", "key"], "without --row-id"),
-        (["release", "r.json", "in.csv", "out.csv", "--row-id", "nobody"], "row_id"),
+        (["release", "r.json", "in.csv", "out.csv", "--row-id", "nobody"], "--row-id"),
         (
             ["release", "r.json", "in.csv", "out.csv", "--row-id", "zip", "--key-env", "NO"],
-            "not set",
+            "--key-env names the environment variable 'NO', which is not set",
         ),
         (["release", "r.json", "in.csv", "out.csv", "--ledger", "absent"], "ledger"),
         (["release", "r.json", "in.csv", "out.csv", "--separator", "::"], "one character"),
         (["fit", "semicolons.csv", "s.json", *FIT], "to be separated by ';'; pass that as its sep"),
         (["plan", "tabs.csv", "--sensitive", "loan"], "to be separated by '\\t'; pass that as its"),
         (["release", "r.json", "in.csv", "out.csv", "--type", "cars"], "COLUMN=TYPE"),
-        (["release", "r.json", "in.csv", "out.csv", "--type", "cars=date"], "must be one of"),
+        (["release", "r.json", "in.csv", "out.csv", "--type", "cars=day"], "must be one of"),
         (["fit", "in.csv", "r.txt", *FIT], "must end in .json"),
         (["fit", "in.csv", "s.json", *FIT, "--noiser", "n.pkl"], "must end in .joblib"),
         (["fit", "in.csv", "s.json", "--sensitive", "lone"], "lone"),
         (["fit", "in.csv", "s.json", *FIT, "--epsilon", "-1"], "epsilon"),
         (["fit", "in.csv", "s.json", *FIT, "--noise", "gamma"], "noise"),
         (["fit", "in.csv", "s.json", *FIT, "--random-state", "1"], "holds no seed"),
-        (["fit", "in.csv", "s.json", *FIT, "--type", "lone=string"], "types names column 'lone'"),
+        (["fit", "in.csv", "s.json", *FIT, "--type", "lone=string"], "--type names column 'lone'"),
         (["report", "r.json", "--out", "r.pdf"], ".html, .md, .json or .txt"),
         (["report", "r.json", "--audit", "in.csv", "--out", "in.csv"], "must end in .html"),
         (["audit", "r.json", "in.csv", "--out", "r.pdf"], ".html, .md, .json or .txt"),
@@ -572,6 +651,7 @@ def test_a_pipe_is_refused_and_not_waited_for(fitted, capsys):
 def test_wrong_usage_gets_one_sentence_and_status_2(fitted, capsys, arguments, message):
     Path("semicolons.csv").write_text("loan;cars\nno;1\nyes;2\n")
     Path("few.csv").write_text("\n".join(Path("in.csv").read_text().splitlines()[:12]))
+    Path("there.csv").mkdir()
     Path("tabs.csv").write_text("loan\tcars\nno\t1\nyes\t2\n")
     Path("bad.json").write_text("{}")
     Path("bad.parquet").write_bytes(b"PAR1 no")
@@ -624,7 +704,7 @@ def test_a_missing_extra_is_named(fitted, capsys, monkeypatch):
 def test_a_page_without_its_extra_is_refused_before_any_work(fitted, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     templates.cache_clear()
-    for command in (["report", "r.json"], ["plan", "absent.csv", "--sensitive", "loan"]):
+    for command in (["report", "r.json"], ["plan", "in.csv", "--sensitive", "loan"]):
         assert main([*command, "--out", "page.html"]) == 2
         assert 'pip install "sklearn-puffer[report]"' in told(capsys)
     assert main(["report", "r.json", "--out", "page.md"]) == 0
@@ -764,7 +844,7 @@ def test_persons_who_have_spent_all_are_refused_or_withheld(by_person, capsys):
 
 def test_a_second_draw_that_nobody_counts_is_refused(by_person, capsys):
     assert main(["release", "r.json", "in.csv", "out.csv", *KEYED, "--release", "1"]) == 1
-    assert "release=1 is beyond the releases=1 that the certificate is for" in told(capsys)
+    assert "--release 1 is beyond the --releases 1 that the certificate is for" in told(capsys)
     assert not Path("out.csv").exists()
     assert main(["release", "r.json", "in.csv", "out.csv", *BY, "--release", "1"]) == 0
 
@@ -775,7 +855,7 @@ def test_a_file_that_is_refused_costs_nobody_anything(by_person, capsys):
     assert main(["release", "r.json", "bad.csv", "out.csv", *BY]) == 2
     pd.concat([rows, rows[:1]]).to_csv("bad.csv", index=False)
     assert main(["release", "r.json", "bad.csv", "out.csv", *BY]) == 2
-    assert "row_id 'client'" in told(capsys)
+    assert "--row-id 'client'" in told(capsys)
     assert left_of("00017", capsys).startswith("1 more release(s)")
 
 
@@ -916,7 +996,7 @@ def test_a_settings_file_makes_the_same_release_and_arguments_win(folder):
         ("[table]\nmissing_values = '?'", "list of strings"),
         ("[table]\nseparator = 3", "separator"),
         ("[table]\ntypes = 3", "types"),
-        ("[table]\ntypes = { cars = 3 }", "types"),
+        ("[table]\ntypes = { cars = 3 }", "the type (--type)"),
     ],
 )
 def test_settings_that_nothing_reads_are_refused_by_name(folder, capsys, text, message):
@@ -1017,6 +1097,12 @@ def test_a_plan_needs_to_know_what_is_sensitive(folder, capsys):
     assert main(["plan", "in.csv"]) == 2
     assert "--sensitive" in told(capsys)
     assert main(["plan", "in.csv", "--sensitive", "loan", "--out", "plan.pdf"]) == 2
+
+
+def test_a_plan_without_a_row_worth_a_command_says_so(folder, capsys):
+    asked = ["--sensitive", "loan", "--public", "cars", "--epsilon", "0.001"]
+    assert main(["plan", "in.csv", *asked]) == 0
+    assert "no command is told: no row that holds" in told(capsys)
 
 
 def test_rows_that_look_otherwise_are_told_by_the_status(folder, capsys):

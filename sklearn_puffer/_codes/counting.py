@@ -302,7 +302,7 @@ def check_no_identifier(
         why += f"{n_different:,} values in {n_rows:,} rows are different"
     way = "leave it out of X, or name it in public= if it is to be released"
     way = WAY_OF_TEXT if what == "text" else way
-    stays = f"; ids={name!r} would release it as it is" if ids else ""
+    stays = f"; if it only names people, ids={name!r} keeps it with them" if ids else ""
     raise ValueError(f"column {name!r} {why}; {way}{stays}.")
 
 

@@ -462,8 +462,10 @@ def check_free(place: Path, *, force: bool = False, way: str = _TYPED) -> None:
     FileExistsError
         With the way out.
     """
+    if place.is_dir():
+        raise FileExistsError(f"{str(place)!r} is a folder; choose the name of a file.")
     if place.exists() and not (force and place.is_file()):
-        raise FileExistsError(errno.EEXIST, f"there is a file already; {way}", str(place))
+        raise FileExistsError(f"there is a file {str(place)!r} already; {way}.")
 
 
 def _put(fresh: Path, place: Path) -> None:

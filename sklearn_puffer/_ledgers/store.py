@@ -293,7 +293,7 @@ class Account(ABC, Generic[Held]):
 
     def _create(self, fill: Callable[[Sheet], None]) -> None:
         """Write a new file, readable by its owner alone."""
-        check_free(self.path, way=f"open a ledger with {self._kind}.open")
+        check_free(self.path, way=f"choose another name, or open it with {self._kind}.open")
         for suffix in ("-journal", "-wal"):  # SQLite would roll the new file back by it
             journal = self.path.with_name(f"{self.path.name}{suffix}")
             check_free(
@@ -388,7 +388,7 @@ class Account(ABC, Generic[Held]):
 
     def _check_file(self) -> None:
         """Refuse what is no regular file, or has several names."""
-        with explained(self.path, "the ledger cannot be found or read"):
+        with explained(self.path, "the ledger cannot be found or read; create it first"):
             status = os.stat(self.path)
             if not stat.S_ISREG(status.st_mode):
                 what = "it is no regular file, but a folder, a pipe or a device"

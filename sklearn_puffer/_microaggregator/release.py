@@ -284,10 +284,6 @@ class TypicalRows(Mechanism):
     kind: ClassVar[str | None] = "microaggregation"
     certificate: ClassVar[type[PrototypeCertificate]] = PrototypeCertificate
     is_key_material: ClassVar[bool] = True
-    of_another_draw: ClassVar[str] = (
-        "each run draws anew, and two releases of a row may tell more than one: for the same "
-        "typical rows every time"
-    )
     untested: ClassVar[str] = (
         'on_drift="raise" is for columns that noise releases, and rows become typical rows, '
         "whatever their distribution; compare shares of prototypes by assign(X), and pass "

@@ -141,8 +141,6 @@ class Mechanism(ABC):
     is_key_material: ClassVar[bool] = False
     #: Why drift is not tested, as the error of ``on_drift="raise"``; "" of noise, where it is.
     untested: ClassVar[str] = ""
-    #: What a second draw of the same rows may tell, as the start of a warning; "" where nothing.
-    of_another_draw: ClassVar[str] = ""
     #: What to do about values that have no place in a task of a lazy table.
     way_out: ClassVar[str] = "fit again, on rows that have such values"
 

@@ -62,6 +62,8 @@ def _type_of(column: Column) -> str:
     >>> _type_of(Column("age", "integer", np.arange(3.0), np.ones(3, dtype=bool)))
     'integer'
     """
+    if column.unit == "datetime64[D]":
+        return "date"
     if column.kind != "category":
         return column.kind
     levels = [level for level in column.levels or () if level is not None]

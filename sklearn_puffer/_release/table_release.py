@@ -50,6 +50,7 @@ from sklearn_puffer._release.out_of_memory import (
     plan_release,
 )
 from sklearn_puffer._rows import (
+    IN_BINS,
     FitRows,
     about_bins,
     check_beside,
@@ -105,6 +106,12 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
     def _learnt(self, parameters: Any, rows: FitRows) -> LearntMechanism:
         """Return what is learnt of the rows, given the checked parameters."""
         raise NotImplementedError
+
+    def _told_of_settings(self) -> list[str]:
+        """Return the assumptions that are about settings, and hold for any rows."""
+        settings, seed = {IN_BINS, say.ONLY_LISTED}, self.random_state
+        told = [said for said in self.certificate_.assumptions if said in settings]
+        return told if seed is None else [*told, say.about_seed(seed, "release", "undo it")]
 
     def _recertified(self, certificate: Any, attributes: Mapping[str, Any]) -> None:
         """Take the certificate of a table that was released, by a mechanism that proves each."""

@@ -228,7 +228,8 @@ def check_units(weights: Any, public: Sequence[Name] | None = None) -> Mapping[A
 def column_of(name: Name, values: Values) -> Column:
     """Return a column that takes any value, and stores none but its categories."""
     if values.kind in ("float", "integer"):
-        return Column(name, values.kind, np.zeros(1), np.ones(1, dtype=bool), free=True)
+        free = Column(name, values.kind, np.zeros(1), np.ones(1, dtype=bool), free=True)
+        return free.of_times(values.unit)
     # where all are missing, that is the only level
     levels = None if values.levels is None else values.levels or (None,)
     size = 2 if levels is None else len(levels)

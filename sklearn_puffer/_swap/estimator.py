@@ -345,9 +345,8 @@ class PufferfishSwap(TableRelease):
         check_jobs(self.n_jobs)
         guarantee = Guarantee.of(params)
         epsilon, delta = float(guarantee.notion.epsilon), float(guarantee.notion.delta)
-        insiders, way_out = self.insiders, 'take "double", or None to leave insiders out'
-        if isinstance(insiders, str):
-            check_choice(insiders, "insiders", ["double"])
+        insiders, way_out = self.insiders, 'or take insiders="double", or None to leave them out'
+        if isinstance(insiders, str) and insiders == "double":
             insiders = 2.0 * epsilon
         elif insiders is not None:
             insiders = check_positive(insiders, "insiders", way_out)

@@ -22,7 +22,6 @@ from sklearn_puffer._certificates import (
     changes_of,
     measured_utility,
 )
-from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._codes import Coarse, Column, SecretRule
 from sklearn_puffer._documents import Fields, digest, plain_tree, read_tree
 from sklearn_puffer._losses import Exchange, together
@@ -39,7 +38,6 @@ from sklearn_puffer._release import (
     written_column,
 )
 from sklearn_puffer._rows import (
-    IN_BINS,
     RowOrder,
     check_one_secret,
     group_codes,
@@ -346,11 +344,8 @@ class RowExchange(Mechanism):
         self, by: Any, told: Sequence[str], people: IntArray, figures: Sequence[str]
     ) -> None:
         """Give what has released rows the certificate of these, instead of that of fitted ones."""
-        before, seed = by._fitted, by.random_state
-        settings = {IN_BINS, say.ONLY_LISTED}  # what is said of them holds for any rows
-        kept = [said for said in before.certificate.assumptions if said in settings]
-        seeded = [] if seed is None else [say.about_seed(seed, "swap", "undo it")]
-        about = before.certificate.n_columns, [*kept, *told, *seeded], before.rules.groups
+        before, told = by._fitted, [*by._told_of_settings(), *told]
+        about = before.certificate.n_columns, told, before.rules.groups
         by._recertified(*certified(self, *about, people, figures))
 
     def permutation(self, rows: SwapRows, solved: Sequence[Solved], choices: RowChoices) -> Array:

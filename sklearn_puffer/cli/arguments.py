@@ -20,10 +20,12 @@ from sklearn_puffer.cli.settings import (
     NAMES,
     NO_PROMISE,
     PREFIX,
+    READ,
     RELEASE,
     TERMINATED,
     WRONG,
-    one_line,
+    check_there,
+    message_of,
     say,
     tell,
     typed_of,
@@ -85,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(args: Any) -> int:
     def show(message: Warning | str, *others: Any) -> None:
-        tell(f"warning: {one_line(message)}")
+        tell(f"warning: {message_of(message)}")
 
     before = None
     if threading.current_thread() is threading.main_thread():
@@ -95,6 +97,10 @@ def _run(args: Any) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
             setattr(warnings, "showwarning", show)  # noqa: B010
+            for name in READ:
+                path = None if (args.command, name) == ("fit", "artifact") else vars(args).get(name)
+                if path is not None:
+                    check_there(name, path)
             return int(args.run(args) or FINE)
     except KeyboardInterrupt:
         tell("stopped: the output is whole or absent; what a ledger has counted stays counted.")
@@ -108,7 +114,7 @@ def _run(args: Any) -> int:
 
         if args.traceback:
             sys.stderr.write(traceback.format_exc())
-        tell(f"{args.command}: error: {one_line(error)}")
+        tell(f"{args.command}: error: {message_of(error)}")
         return NO_PROMISE if isinstance(error, UncertifiedError | OverspentError) else WRONG
     finally:
         if before is not None:
@@ -202,7 +208,7 @@ def _fit(parser: argparse.ArgumentParser) -> None:
       [table]                      # of CSV files
       separator = ";"              # default: a comma
       missing_values = ["", "?"]   # what stands for a missing value, unless quoted
-      types = { zip = "string" }   # string, integer, float or boolean
+      types = { zip = "string" }   # string, integer, float, boolean or date
       [noiser]                     # any parameter of PufferfishNoiser
       sensitive = "race"
       epsilon = 0.5
@@ -409,7 +415,7 @@ def _shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--missing-value", dest="missing_values", action="append", metavar="TEXT", help=text
     )
-    text = "string, integer, float or boolean; repeat for several columns of a CSV file"
+    text = "string, integer, float, boolean or date; repeat for several columns of a CSV file"
     parser.add_argument("--type", dest="types", action="append", metavar="COLUMN=TYPE", help=text)
 
 

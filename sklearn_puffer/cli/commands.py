@@ -37,6 +37,7 @@ from sklearn_puffer.cli.settings import (
     NO_PROMISE,
     PREFIX,
     RELEASE,
+    check_there,
     merged,
     parameters_of,
     read_settings,
@@ -51,10 +52,13 @@ def fit(args: Any) -> None:
     settings = read_settings(args.settings)
     mechanism = _mechanism(settings, args)
     name, section = MECHANISMS[mechanism]
-    noiser = getattr(sklearn_puffer, name)(**_parameters(settings[section], args, mechanism))
+    parameters = _parameters(settings[section], args, mechanism)
+    check_sensitive("fit", parameters)
+    noiser = getattr(sklearn_puffer, name)(**parameters)
     _check_new("ARTIFACT", args.artifact, (".json",), {}, args)
     _check_new("--noiser", args.noiser, (".joblib",), {}, args)
     file = TableFile(args.table, layout_of(settings["table"], args))
+    _check_repeated(args, file.names)
     noiser.fit(file.rows(file.found_types()))
     say(str(noiser.certificate_))
     check_holds(noiser)
@@ -67,6 +71,27 @@ def fit(args: Any) -> None:
         out.write(artifact)
     paths = ", ".join(filter(None, (args.artifact, args.noiser)))
     tell(f"wrote {paths}; puffer report {args.artifact} shows all of it")
+
+
+def check_sensitive(command: str, parameters: Mapping[str, Any]) -> None:
+    """Refuse a table of which nothing is sensitive."""
+    if parameters.get("sensitive") is None:
+        raise ValueError(
+            f"{command} needs --sensitive NAME, the column whose values are protected."
+        )
+
+
+def _check_repeated(args: Any, columns: Sequence[str]) -> None:
+    """Refuse several columns that are typed as one name."""
+    for option in NAMES:
+        for text in getattr(args, f"{PREFIX}{option}", None) or []:
+            names = [name.strip() for name in text.split(",")]
+            if text not in columns and {*names} <= {*columns}:
+                each = " ".join(f"--{option} {shlex.quote(name)}" for name in names)
+                raise ValueError(
+                    f"--{option} names one column, {text!r}, which the table does not have; "
+                    f"repeat it for several: {each}."
+                )
 
 
 def _mechanism(settings: Mapping[str, Any], args: Any) -> str:
@@ -184,14 +209,19 @@ def plan(args: Any) -> None:
     sections = [settings[section] for _, section in MECHANISMS.values()]
     every = {name: value for section in sections for name, value in section.items()}
     how = merged(every, args, parameters_of("plan"), PREFIX)
-    if "sensitive" not in how:
-        raise ValueError("plan needs --sensitive NAME, the column whose values are protected.")
+    check_sensitive("plan", how)
     rows = _rows_of(args.table, layout_of(settings["table"], args))
+    _check_repeated(args, rows.column_names)
     found = sklearn_puffer.plan(rows, **how)
     show(found, args)
     fits = (_fit_of(args.table, row) for row in found.trials if row.is_useful(found.bare))
     if (command := next(filter(None, fits), None)) is not None:
         tell(f"to fit the best row that a command can fit: {command}")
+    else:
+        tell(
+            "no command is told: no row that holds, and that a command can fit, changes less than "
+            "constants do; try a larger --epsilon, or fewer columns as --public."
+        )
 
 
 def _fit_of(table: str, candidate: Any) -> str | None:
@@ -352,9 +382,7 @@ def release(args: Any) -> None:
     _check_new("OUTPUT", args.output, (), read, args)
     noiser = fitted(args.artifact)
     check_holds(noiser)
-    sentence = noiser._fitted.mechanism.of_another_draw  # by another process
-    if sentence and how.get("row_id") is None:
-        warnings.warn(f"{sentence}, use --row-id and --key-file.", PufferfishWarning, stacklevel=2)
+    _warn_uncounted(noiser, how)
     file = TableFile(args.input, layout)
     before = _version_of(file.path)
     # a swap reads secrets, too, with types found as in fit
@@ -382,6 +410,26 @@ def release(args: Any) -> None:
     tell(f"wrote {str(path)!r}, {released.num_rows:,} rows")
 
 
+def _warn_uncounted(noiser: TableRelease, how: Mapping[str, Any]) -> None:
+    """Say what another release of the same rows, which nothing counts, would do."""
+    if how.get("ledger") is not None or how.get("persons") is not None:
+        return
+    if not noiser._fitted.mechanism.by_row:
+        sentence = (
+            "nothing counts this swap, and another one of some of these people, in any file, "
+            "undoes it; count it in a ledger of them (--ledger, by puffer ledger create)."
+        )
+    elif how.get("row_id") is None:
+        sentence = (
+            "each run draws anew, nothing counts this one, and the certificate is for "
+            f"{noiser.certificate_.releases} release(s) of a row; use --ledger, or --row-id and "
+            "--key-file to draw the same again."
+        )
+    else:  # unchanged rows come out the same
+        return
+    warnings.warn(sentence, PufferfishWarning, stacklevel=2)
+
+
 def _how(section: dict[str, Any], args: Any) -> dict[str, Any]:
     """Return the options of a release; a key in the arguments replaces that of the settings."""
     typed = args.key_file is not None or args.key_env is not None
@@ -394,6 +442,7 @@ def _how(section: dict[str, Any], args: Any) -> dict[str, Any]:
 def _keying(how: dict[str, Any]) -> dict[str, Any]:
     key: Any = None
     if how.get("key_file") is not None:
+        check_there("key_file", how["key_file"])
         key = Path(how["key_file"])
     if how.get("key_env") is not None:
         key = f"env:{how['key_env']}"

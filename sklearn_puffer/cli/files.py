@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 from sklearn_puffer._tables import check_unique
 from sklearn_puffer._words import listed, on_one_line, quoted
 
-TYPES = ("string", "integer", "float", "boolean")
+TYPES = ("string", "integer", "float", "boolean", "date")
 _END = r"([eE][+-]?[0-9]{1,3})?$"
 _PATTERNS = {
     "boolean": r"^(true|false|True|False|TRUE|FALSE)$",
@@ -54,14 +54,14 @@ class CsvLayout:
         if separator is not None and not (
             isinstance(separator, str) and len(separator) == 1 and separator not in '"\r\n'
         ):
-            raise ValueError(f"separator must be one character, got {quoted(separator)}.")
+            raise ValueError(f"--separator must be one character, got {quoted(separator)}.")
         if not isinstance(self.types, Mapping):
             raise TypeError(f"types must map columns to types, got {quoted(self.types)}.")
         for name, kind in self.types.items():
             if kind not in TYPES:
                 raise ValueError(
-                    f"types says {quoted(kind)} of column {quoted(name)}; it must be one of "
-                    f"{listed(list(TYPES))}."
+                    f"the type (--type) of column {quoted(name)} is {quoted(kind)}; it must be one "
+                    f"of {listed(list(TYPES))}."
                 )
 
 
@@ -97,6 +97,7 @@ class TableFile:
         known = {**types, **self.layout.types}
         pa = self._arrow
         arrow_types = {"integer": pa.int64(), "float": pa.float64(), "boolean": pa.bool_()}
+        arrow_types |= {"date": pa.date32()}
         plain = {name: arrow_types.get(known.get(name, ""), pa.string()) for name in self.names}
         return pa.concat_tables([pa.schema(list(plain.items())).empty_table(), *self._csv(plain)])
 
@@ -110,7 +111,7 @@ class TableFile:
         absent = [name for name in self.layout.types if name not in self.names]
         if absent:
             raise ValueError(
-                f"types names column {listed(absent)}, and those of {str(self.path)!r} are "
+                f"--type names column {listed(absent)}, and those of {str(self.path)!r} are "
                 f"{listed(list(self.names), 10)}."
             )
         compute = import_module("pyarrow.compute")
@@ -182,8 +183,7 @@ class TableFile:
             )
             raise ValueError(
                 f"the file {str(self.path)!r} cannot be read as {self.kind.upper()}: {reason}; "
-                "mend it, or say how it is written (its separator, what stands for missing values, "
-                "types of columns)."
+                "mend it, or say how it is written (--separator, --missing-value, --type)."
             ) from error
 
 

@@ -6,9 +6,11 @@ Results go to standard output, messages and errors to standard error.
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import tomllib
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,10 @@ MECHANISMS = {
     "typical-rows": ("PufferfishMicroaggregator", "microaggregator"),
     "swap": ("PufferfishSwap", "swap"),
 }
+
+#: Files that are read, by their places; and further ones, by options.
+POSITIONS = ("table", "input", "artifact")
+READ = (*POSITIONS, "settings", "audit", "key_file")
 
 #: Parameters of a function that are no options.
 _NOT_TYPED = {
@@ -179,12 +185,74 @@ def tell(text: str) -> None:
     sys.stderr.flush()
 
 
-def one_line(error: Any) -> str:
-    """Return the message of an error or a warning in one printable line."""
+def message_of(error: Any) -> str:
+    """Return the message of an error or a warning in printable lines, with options by name."""
     text = str(error)
     if isinstance(error, OSError) and error.strerror:
         text = error.strerror if error.filename is None else f"{error.strerror}: {error.filename!r}"
-    plain = "".join(
-        character if character.isprintable() else "?" for character in " ".join(text.split())
+    lines = (" ".join(line.split()) for line in as_typed(text).splitlines())
+    plain = ["".join(c if c.isprintable() else "?" for c in line) for line in lines if line]
+    return "\n  ".join(plain) or type(error).__name__
+
+
+#: What messages say in Python, and what it is on the command line.
+_WORDS = {
+    "X": "the table",
+    "None": "none",
+    "pd.to_datetime": "--type COLUMN=date",
+    "to set_params after fit, as --unknown to puffer release": "to puffer release",
+    "key names the environment variable": "--key-env names the environment variable",
+    "Ledger.open": "puffer ledger show",
+    "PersonLedger.open": "puffer persons show",
+    "PersonLedger": "ledger of persons (--persons)",
+    **{kind: f"--mechanism {mechanism}" for mechanism, (kind, _) in MECHANISMS.items()},
+}
+
+
+def as_typed(text: str) -> str:
+    """Return a message with options in the place of the arguments of Python; quotes stay.
+
+    >>> as_typed("column 'X' of X has few rows; take n_bins=5, or leave it out of public=.")
+    "column 'X' of the table has few rows; take --n-bins 5, or leave it out of --public."
+    """
+    return _python().sub(_option_of, text)
+
+
+def _option_of(found: re.Match[str]) -> str:
+    if found["quoted"] or found["word"]:
+        return found["quoted"] or _WORDS[found["word"]]
+    name, value = found["name"] or found["subject"], found["value"] or ""
+    if value.startswith("{"):  # a table of TOML
+        return f"{name} = {value.replace(chr(39), '').replace(':', ' =')} in --settings"
+    value = _WORDS.get(value, value.strip("\"'"))
+    return f"--{name.replace('_', '-')} {value}".rstrip()
+
+
+@cache
+def _python() -> re.Pattern[str]:
+    """Return what finds arguments with their values, as subjects, or by their underscores."""
+    functions = [*(kind for kind, _ in MECHANISMS.values()), *_NOT_TYPED]
+    names = {*RELEASE, *(name for each in functions for name in told(each))}
+    name, words = "|".join(names), "|".join(map(re.escape, _WORDS))
+    long = "|".join(each for each in names if "_" in each)
+    value = r"""(?P<value>"[^"]*"|'[^']*'|\{[^}]*\}|\[.*?\](?!\w)|\w+(\.\w+)*)?"""
+    return re.compile(
+        r"""(?<!\w)(?P<quoted>'[^']*'|"[^"]*")"""
+        rf"|(?<![\w-])((?P<name>{name})={value}|(?P<word>{words})(?!\w))"
+        rf"|(?P<subject>^({name})(?= (must|names|is|has|says)\b)|(?<![\w-])({long})(?![\w=]))"
     )
-    return plain or type(error).__name__
+
+
+def check_there(name: str, path: str) -> None:
+    """Refuse a file to read that is not there, by the name of its argument.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none.
+    """
+    if not Path(path).exists():
+        what = name.upper() if name in POSITIONS else f"--{name.replace('_', '-')}"
+        raise FileNotFoundError(
+            f"{what} is {path!r}, and there is no such file; check its name and folder."
+        )
