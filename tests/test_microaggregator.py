@@ -119,6 +119,7 @@ def test_two_readers_and_what_is_not_covered_have_a_line_each(rows):
     assert "as frequent among similar rows as counted, within sampling error (95%)" in text
     counted = PufferfishMicroaggregator(sensitive="ill", n_prototypes=4, level=None).fit(TABLE)
     assert "sampling error may move the odds" in counted.certificate_.details()
+    assert "Not covered: who knows whose a fitted row is" in counted.certificate_.details()
     assert "within sampling error" not in counted.certificate_.promise()
     assert counted.certificate_.facts.joint is None
 
@@ -350,6 +351,23 @@ def test_who_joins_one_of_two_joined_labels_is_bounded_too():
     assert "with any of 'first', 'second' or without" in rows.certificate_.details()
 
 
+def test_as_counted_who_finds_his_own_row_in_the_list_may_be_certain_of_others():
+    """So the certificate says it; over the set he stays within the budget, or nearly."""
+    rng = np.random.default_rng(0)
+    ill = rng.permutation(np.arange(1500) < 29)
+    table = pd.DataFrame(rng.normal(size=(1500, 3)) + 1.5 * ill[:, None]).assign(ill=ill)
+    table.columns = ["u", "v", "w", "ill"]
+    for level, low, high in ((None, np.inf, np.inf), (0.95, 0.9, 1.001)):
+        rows = PufferfishMicroaggregator(sensitive="ill", n_prototypes=20, level=level).fit(table)
+        counts, worst = rows.counts_.to_numpy(), 0.0
+        for own in np.argwhere(counts):
+            others = counts.copy()
+            others[tuple(own)] -= 1
+            with np.errstate(divide="ignore", invalid="ignore"):
+                worst = max(worst, np.nanmax(odds(others, rows.channel_.toarray())))
+        assert low <= worst <= high
+
+
 def test_what_is_said_as_counted_is_said_of_readers_who_join_a_label_too():
     table = joined_people(n=600, seed=3)
     rows = PufferfishMicroaggregator(sensitive="ill", joined="label", n_prototypes=8).fit(table)
@@ -556,7 +574,7 @@ def test_a_rare_secret_that_leaves_less_than_a_constant_is_named_with_what_helps
     table = pd.DataFrame(values, columns=list("uvwxyz")).assign(group=group)
     rows = PufferfishMicroaggregator(sensitive="group", n_prototypes=32)
     with pytest.warns(
-        PufferfishWarning, match=r"nearer than a constant: secret 'rare' has 12 rows"
+        PufferfishWarning, match=r"farther than a constant: secret 'rare' has 12 rows"
     ):
         rows.fit(table)
     survives = rows.utility_[["change_sd", "constant_sd"]].mean()

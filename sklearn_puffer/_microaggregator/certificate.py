@@ -224,8 +224,8 @@ class PrototypeCertificate(Certificate):
         facts = self.facts
         other = f" other than {listed(list(facts.joined))}" if facts.joined else ""
         return [
-            "a second independent release of a row tells far more; release each row once, or with "
-            "row_id= and a key.",
+            "a second independent release of a row tells far more, and another fit draws anew; "
+            "release each row once, or by one fit with row_id= and a key.",
             f"readers who join a label{other} to a row are not covered (name its column in "
             "joined=), nor those who know the rows of all other fitted people and look for the "
             "last one's.",
@@ -241,7 +241,7 @@ class PrototypeCertificate(Certificate):
             f"average, {facts.moving:.3g} of it by the channel.",
             f"As counted, odds shift by at most {times(facts.counted)}.",
             f"Whole file: who holds the list of all fitted people{labels} and reads the rows of "
-            f"all of them moved odds up to {times(facts.table)} in simulated releases, which "
+            f"all of them moved odds up to about {times(facts.table)} in simulated releases, which "
             "proves nothing.",
         ]
         if facts.joint is not None:
@@ -282,8 +282,9 @@ def not_covered(facts: PrototypeFacts) -> list[str]:
         "Not covered: readers who hold the list of the people in a released file and read all its "
         "rows together; who holds the list of fitted people is covered for one released row.",
         f"Not covered: {labels}; name their columns in joined=.",
-        "Not covered: a second release of the same row, so several rows of one person: release "
-        "each row once, or with row_id= and a key.",
+        "Not covered: a second release of the same row, so several rows of one person, and that "
+        "by another fit, whatever its key: release each row once, or by one fit with row_id= and a "
+        "key.",
         f"Not covered: the typical rows themselves, each of at least {facts.smallest} rows: "
         "medians of the numbers that half of these have, and most frequent categories, be they "
         "of one person; the number of prototypes was chosen by their total change.",
@@ -291,7 +292,9 @@ def not_covered(facts: PrototypeFacts) -> list[str]:
     if facts.level is None:
         told.append(
             "Shares of secrets are taken as counted: sampling error may move the odds of new rows "
-            "further."
+            "further. Not covered: who knows whose a fitted row is, if only the own one; of few "
+            "others with his secret he may be certain. Take level=0.95 for readers who are in the "
+            "list."
         )
     if facts.drawn is not None and facts.drawn_row is not None:
         row = f"{facts.drawn_row:.3g}" if isfinite(facts.drawn_row) else "more than can be bounded"
@@ -324,7 +327,7 @@ TERMS = Terms(
         "row.",
         "Further facts of a person, and labels that are joined later, are not covered unless "
         "they were named as known or joined.",
-        "A second independent release of a row tells far more.",
+        "A second independent release of a row, as by another fit, tells far more.",
     ),
     whole="Who gets the whole file: people whose rows were not fitted are covered, if people are "
     "independent of each other. Of fitted people the proof is about one released row alone; what "

@@ -226,7 +226,8 @@ class PufferfishMicroaggregator(TableRelease):
         sensitive_features : Series, DataFrame or array-like of n_rows, default=None
             The secrets, where they are not columns of X; aligned by position.
         sample_weight : array-like of shape (n_rows,), default=None
-            Non-negative whole numbers: how often each row counts.
+            Non-negative whole numbers: how many people each row stands for, towards ``min_size``
+            and the set, too. The weights of a survey are no such counts.
 
         Returns
         -------

@@ -15,7 +15,7 @@ needed at `transform`.
 *Drawn columns.* With ``values="drawn"`` columns are drawn from the fitted rows of the released
 cell, in bins. The cell of a prototype is the fitted rows that are assigned to it. A bin, of the
 whole table, has at least ``min_size`` fitted rows, and its median, or most frequent category, is
-released: never a value that only one person has, which would reveal that person's cell despite the
+released for all of them: the value of one person alone would reveal that person's cell despite the
 channel. Given the cell, columns are drawn independently, in proportion to the counts of its rows in
 the bins. What this adds to the loss of a fitted row is in `fitted_row_loss`.
 """
