@@ -556,8 +556,28 @@ def test_the_first_line_for_recipients_says_for_whom_the_guarantee_does_not_hold
 
 def test_recipients_read_on_the_first_line_that_the_order_tells_a_secret(noiser):
     told = report(noiser, kind="external")
-    assert told.page.headline.endswith("BUT THE ORDER OR INDEX OF THE ROWS TELLS A SECRET")
+    assert told.page.headline.endswith("BUT THE ORDER OF ROWS OR IDS, OR THE INDEX, TELLS A SECRET")
     assert not told.sound
+
+
+def test_both_first_lines_say_that_ids_are_in_an_order_that_tells_a_secret():
+    table = make_table(0, 400)
+    table["client"] = np.argsort(np.argsort(table["loan"].to_numpy(), kind="stable"))
+    table = table.sample(frac=1.0, random_state=0, ignore_index=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        swap = PufferfishSwap(sensitive="loan", ids="client").fit(table)
+    for kind in KINDS:
+        assert "BUT THE ORDER OF ROWS OR IDS" in report(swap, kind=kind).page.headline
+
+
+def test_who_signs_reads_the_settings_that_are_no_defaults():
+    sections = report(make_noiser(n_bins=2, public="cars")).to_dict()["sections"]
+    [told] = [each["sentences"][0] for each in sections if each["title"] == "Settings"]
+    assert "n_bins=2" in told
+    assert "epsilon=1.0" in told
+    assert "None" not in told
+    assert "strategy" not in told
 
 
 def test_recipients_read_which_numbers_are_in_bins():
@@ -889,7 +909,7 @@ def test_who_signs_reads_right_at_the_top_that_the_order_tells_the_secret(told):
     fitted, mixed = make_noiser(rows), make_noiser(shuffled)
     found = plan(rows, "loan", public="cars", n_prototypes=4, n_bins=3)
     said = report(fitted).to_dict()
-    assert said["headline"].endswith("BUT THE ORDER OR INDEX OF THE ROWS TELLS A SECRET")
+    assert said["headline"].endswith("BUT THE ORDER OF ROWS OR IDS, OR THE INDEX, TELLS A SECRET")
     assert said["lines"][0].startswith(f"The {told} of the rows tells 'loan'")
     planned = report(mixed, plan=found).to_dict()["lines"]
     assert planned[0].startswith(f"In the table of the plan: The {told} of the rows tells 'loan'")

@@ -233,7 +233,7 @@ def report(
 
 
 _HEAD = ["figure", "value", "beside it"]
-_ORDER_TELLS = "BUT THE ORDER OR INDEX OF THE ROWS TELLS A SECRET"
+_ORDER_TELLS = "BUT THE ORDER OF ROWS OR IDS, OR THE INDEX, TELLS A SECRET"
 _USELESS = "BUT OF LITTLE USE: A CONSTANT IN THEIR PLACE WOULD CHANGE VALUES NO MORE"
 _LEFT_OUT = (
     "What is computed from the raw rows is left out: how much changes and survives, exact losses, "
@@ -425,7 +425,7 @@ class _Rows(_Settings):
         params = self.noiser.get_params(deep=False)
         own = {key: e for key, e in params.items() if repr(e) != repr(defaults[key].default)}
         own.pop("fitted", None)  # of a release that was read: all of it
-        own = {**self.settings, **own}
+        own = {key: e for key, e in self.settings.items() if e is not None} | own
         settings = ", ".join(f"{key}={quoted(value)[:200]}" for key, value in own.items())
         found = [] if audit is None else [audit._page().headline]
         calm = audit is not None and audit.caught and not audit.findings
