@@ -337,15 +337,12 @@ class Measurer:
             parts = self.split.shown, self.split.test
             scores = [task.score(learnt, task.target, before, *p) for p in (parts, parts[::-1])]
             score = float(np.mean(scores))
-        unique, smallest = groups(released, names)
         return replace(
             candidate,
             change=change,
             rows_equal=float(equal.all(axis=1).mean()),
             attack=attacked(after, self.secrets, self.split, attackers_of(None)),
             task=score,
-            unique=unique,
-            smallest=smallest,
         )
 
 

@@ -113,8 +113,6 @@ class Candidate:
         The best attack that was found; None where rows are too few.
     task : float
         Score on true rows; NaN without a task.
-    unique, smallest : float, int
-        Share of rows that are unique in the released columns, and the smallest group.
     loss : float
         As the certificate has it: proven, of the fitted rows.
     estimator : PufferfishNoiser, PufferfishMicroaggregator or PufferfishSwap
@@ -132,8 +130,6 @@ class Candidate:
     rows_equal: float = math.nan
     attack: Attacked | None = None
     task: float = math.nan
-    unique: float = math.nan
-    smallest: int = 0
     loss: float = math.nan
     estimator: Any = field(default=None, compare=False, repr=False)
 
@@ -190,7 +186,7 @@ class Candidate:
             "verdict": "" if self.kind is None else self.verdict,
             **{name: getattr(self, name) for name in ("change", "rows_equal")},
             **dict(zip(("attack", "low", "high"), ends, strict=True)),
-            **{name: getattr(self, name) for name in ("task", "unique", "smallest", "loss")},
+            **{name: getattr(self, name) for name in ("task", "loss")},
             "reason": self.reason,
         }
 
@@ -307,8 +303,7 @@ class Plan(Document):
 
         ``promise`` says for whom the guarantee holds, ``loss`` what is proven. ``attack`` is the
         AUC of the best attack found, ``low`` and ``high`` its 95 % interval: estimates, and means
-        over rows. ``unique`` and ``smallest`` say how many rows no other one equals, and how many
-        the smallest group of equal rows has (k). The two rows above have the index "".
+        over rows. The two rows above have the index "".
         """
         records = [row.record() for row in (self.raw, self.bare, *self.trials)]
         frame = records_frame([tuple(each.values()) for each in records], tuple(records[0]))
@@ -466,7 +461,7 @@ class Plan(Document):
         """
         keys = ("task", "name", "version", "date", "epsilon", "score", "seed")
         return {
-            "kind": "sklearn_puffer.plan/5",
+            "kind": "sklearn_puffer.plan/6",
             "internal": INTERNAL,
             "chosen": CHOSEN,
             "advice": self.advice(),
@@ -518,18 +513,15 @@ class Plan(Document):
         task = f"; {self.score} for {shown(self.task)}" * tasked
         note = (
             f"change in standard deviations; rows that stay equal{task}; attack: AUC of the "
-            "best one found with its 95 % interval; unique rows, and the smallest group of equal "
-            "rows (k); loss: proven"
+            "best one found with its 95 % interval; loss: proven"
         )
-        cells = [["row", "way", "change", "rows", *["task"] * tasked, "attack", "unique", "k"]]
-        cells[0].append("loss")
+        cells = [["row", "way", "change", "rows", *["task"] * tasked, "attack", "loss"]]
         of = [(str(k), row) for k, row in enumerate(self.trials) if math.isfinite(row.change)]
         for k, row in [("", self.raw), ("", self.bare), *of]:
             score, attack = [f"{row.task:.3f}"] * tasked, str(row.attack or "")
             told = [row.label, f"{row.change:.3f}", f"{row.rows_equal:.0%}", *score, attack]
             loss = "" if math.isnan(row.loss) else f"{row.loss:.3g}"
-            told += [f"{row.unique:.0%}", str(row.smallest), loss]
-            cells.append([k + " (no)" * (row.verdict != "holds"), *told])
+            cells.append([k + " (no)" * (row.verdict != "holds"), *told, loss])
         return Section("Settings", note, cells)
 
 
