@@ -412,21 +412,19 @@ def release(args: Any) -> None:
 
 def _warn_uncounted(noiser: TableRelease, how: Mapping[str, Any]) -> None:
     """Say what another release of the same rows, which nothing counts, would do."""
-    if how.get("ledger") is not None or how.get("persons") is not None:
+    by_row, counted = noiser._fitted.mechanism.by_row, how.get("ledger") or how.get("persons")
+    if counted or (by_row and how.get("row_id") is not None):  # unchanged rows come out the same
         return
-    if not noiser._fitted.mechanism.by_row:
-        sentence = (
-            "nothing counts this swap, and another one of some of these people, in any file, "
-            "undoes it; count it in a ledger of them (--ledger, by puffer ledger create)."
-        )
-    elif how.get("row_id") is None:
+    sentence = (
+        "nothing counts this swap, and another one of some of these people, in any file, undoes "
+        "it; count it in a ledger of them (--ledger, by puffer ledger create)."
+    )
+    if by_row:
         sentence = (
             "each run draws anew, nothing counts this one, and the certificate is for "
             f"{noiser.certificate_.releases} release(s) of a row; use --ledger, or --row-id and "
             "--key-file to draw the same again."
         )
-    else:  # unchanged rows come out the same
-        return
     warnings.warn(sentence, PufferfishWarning, stacklevel=2)
 
 
@@ -481,8 +479,8 @@ def _released(noiser: TableRelease, table: Any, how: dict[str, Any], keying: dic
         )
     if how.get("persons") is not None:
         raise ValueError(
-            "persons counts rows that are released one by one, and a swap exchanges a whole table; "
-            "leave --persons out."
+            "--persons counts rows that are released one by one, and a swap exchanges a whole "
+            "table; leave --persons out."
         )
     return noiser.transform(table, **keying)
 
@@ -491,12 +489,12 @@ def _counted(noiser: TableRelease, table: Any, how: dict[str, Any], keying: dict
     """Return the released table, when all of its persons are recorded."""
     if how.get("ledger") is not None:
         raise ValueError(
-            "ledger and persons are both given, and count a release twice; give one of them."
+            "--ledger and --persons are both given, and count a release twice; give one of them."
         )
     if keying["row_id"] is None or keying["key"] is None:
         raise ValueError(
-            "persons counts what each has spent by ids and a key; give --row-id, and --key-file or "
-            "--key-env."
+            "--persons counts what each has spent by ids and a key; give --row-id, and --key-file "
+            "or --key-env."
         )
     more = {name: value for name, value in keying.items() if name != "key"}
     exhausted = "withhold" if how.get("withhold") else "raise"

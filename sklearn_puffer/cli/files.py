@@ -85,8 +85,6 @@ class TableFile:
                 f"the file {str(self.path)!r} is a folder, a pipe or a device, and tables are read "
                 "more than once; write it to a file."
             )
-        with self.path.open("rb"):  # Python's own error for a file that cannot be read
-            pass
         self.names = self._found_names()
 
     def rows(self, types: Mapping[str, str]) -> Any:
@@ -95,11 +93,7 @@ class TableFile:
             with self._explained(), self._opened_parquet() as file:
                 return file.read(use_threads=False)
         known = {**types, **self.layout.types}
-        pa = self._arrow
-        arrow_types = {"integer": pa.int64(), "float": pa.float64(), "boolean": pa.bool_()}
-        arrow_types |= {"date": pa.date32()}
-        plain = {name: arrow_types.get(known.get(name, ""), pa.string()) for name in self.names}
-        return pa.concat_tables([pa.schema(list(plain.items())).empty_table(), *self._csv(plain)])
+        return self._csv({name: known.get(name, "string") for name in self.names})
 
     def found_types(self) -> dict[str, str]:
         """Return the type of each column of a CSV file: one that all its values have.
@@ -115,29 +109,21 @@ class TableFile:
                 f"{listed(list(self.names), 10)}."
             )
         compute = import_module("pyarrow.compute")
-        left = {name: list(_PATTERNS) for name in self.names}
-        filled = set()
-        for table in self._csv(dict.fromkeys(self.names, self._arrow.string())):
-            for name in self.names:
-                values = compute.drop_null(compute.unique(table.column(name)))
-                filled |= {name} if len(values) else set()
-                left[name] = [
-                    kind
-                    for kind in left[name]
-                    if compute.all(
-                        compute.match_substring_regex(values, _PATTERNS[kind]), min_count=0
-                    ).as_py()
-                ]
-        types = {name: left[name][0] for name in self.names if left[name] and name in filled}
-        return {**dict.fromkeys(self.names, "string"), **types, **self.layout.types}
+        types = dict.fromkeys(self.names, "string")
+        for name, column in zip(self.names, self._csv(types).columns, strict=True):
+            values = compute.drop_null(compute.unique(column))
+            for kind, pattern in _PATTERNS.items() if len(values) else ():
+                if compute.all(compute.match_substring_regex(values, pattern)).as_py():
+                    types[name] = kind
+                    break
+        return {**types, **self.layout.types}
 
     def _found_names(self) -> tuple[str, ...]:
         if self.kind == "parquet":
             with self._opened_parquet() as file:
                 names = list(file.schema_arrow.names)
         else:
-            with self.path.open("rb") as file, self._explained():
-                names = list(self._reader(file, {}).schema.names)
+            names = list(self._csv({}, "open_csv").schema.names)
             if self.layout.separator is None:
                 way = f"by --separator, or {self._separator!r} if it really is one column"
                 _check_separator(str(self.path), names, way, self._separator)
@@ -148,24 +134,22 @@ class TableFile:
         with self._explained():
             return import_module("pyarrow.parquet").ParquetFile(self.path.absolute())
 
-    def _csv(self, types: Mapping[str, Any]) -> Iterator[Any]:
-        with self.path.open("rb") as file, self._explained():
-            for batch in self._reader(file, types):
-                yield self._arrow.Table.from_batches([batch])
-
-    def _reader(self, file: BinaryIO, types: Mapping[str, Any]) -> Any:
-        """Return what reads a CSV file into columns of these types."""
-        csv = import_module("pyarrow.csv")
+    def _csv(self, types: Mapping[str, str], read: str = "read_csv") -> Any:
+        """Return a CSV file, read into columns of these types by a function of pyarrow."""
+        pa, csv = self._arrow, import_module("pyarrow.csv")
+        plain = {"integer": pa.int64(), "float": pa.float64(), "boolean": pa.bool_()}
+        plain |= {"string": pa.string(), "date": pa.date32()}
         convert = csv.ConvertOptions(
-            column_types=dict(types),
+            column_types={name: plain[kind] for name, kind in types.items()},
             include_columns=list(types),
             null_values=list(self.layout.missing),
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         )
         parse = csv.ParseOptions(delimiter=self._separator, newlines_in_values=True)
-        read = csv.ReadOptions(use_threads=False, block_size=1 << 22)
-        return csv.open_csv(file, read, parse, convert)
+        how = csv.ReadOptions(use_threads=False, block_size=1 << 22)
+        with self.path.open("rb") as file, self._explained():
+            return getattr(csv, read)(file, how, parse, convert)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
