@@ -127,11 +127,15 @@ class State(LedgerTerms):
         most = f" (each column {draws} time(s) at most)" if draws else ""
         advice = "Ask for larger scales, or fit with more releases before the first one."
         at = f" at {_short(entry.scales)}" if entry.scales else ""
-        by_column = f", or {_short(left.by_axis)} by column{most}" if left.by_axis else ""
+        reason = getattr(self.rule, "reason", advice)
+        if left.by_axis:
+            columns = f" at the noiser's own scales, or {_short(left.by_axis)} by column{most}"
+        else:
+            columns, reason = "", f"{reason} Other people are another data set (dataset=)."
         return (
             f"{entry.releases} more release(s) of {entry.dataset!r}{at} would overspend the "
-            f"ledger, and nothing was spent; left are {left.releases} release(s) at the noiser's "
-            f"own scales{by_column}. {getattr(self.rule, 'reason', advice)}"
+            f"ledger, and nothing was spent; left are {left.releases} release(s){columns}. "
+            f"{reason[0].upper()}{reason[1:]}"
         )
 
     def plus(self, entry: Entry) -> State:

@@ -283,7 +283,8 @@ def _ledger(args: Any) -> Ledger:
 
 
 def _left(left: Any) -> str:
-    return f"{left.dataset}: {left.releases} more release(s) at the noiser's own scales"
+    at = " at the noiser's own scales" if left.by_axis else ""  # not of whole rows
+    return f"{left.dataset}: {left.releases} more release(s){at}"
 
 
 def create_persons(args: Any) -> None:
