@@ -12,7 +12,6 @@ import sklearn_puffer
 from sklearn_puffer import (
     Audit,
     Certificate,
-    PufferfishMicroaggregator,
     PufferfishNoiser,
     displays,
     plan,
@@ -22,7 +21,6 @@ from sklearn_puffer._review.exact_tests import Attack
 from sklearn_puffer.displays import (
     AuditDisplay,
     LossDisplay,
-    PrototypeDisplay,
     UtilityDisplay,
     noisers,
 )
@@ -219,7 +217,7 @@ def grey(colour):
 
 
 def test_dark_and_light_differ_in_grey_and_so_does_the_map_along_its_way():
-    assert grey(noisers.LIGHT) - grey(noisers.DARK) > 0.5
+    assert grey(noisers.WARM) - grey(noisers.DARK) > 0.2
     from matplotlib import colormaps
 
     steps = [grey(colormaps[noisers.MAP](x)[:3]) for x in np.linspace(0.0, 1.0, 11)]
@@ -230,16 +228,13 @@ MAKERS = {
     UtilityDisplay: ("from_plan", 1),
     LossDisplay: ("from_noiser", 1),
     AuditDisplay: ("from_audit", 1),
-    PrototypeDisplay: ("from_microaggregator", 1),
 }
 
 
-@pytest.mark.filterwarnings("ignore:typical rows are hardly nearer")
 @pytest.mark.slow
 def test_what_makes_a_display_draws_it_as_plot_does(noiser, planned):
     found = Audit((an_attack("trees", 0.6),), (an_attack("trees", 0.95),), "kept", 9, 9, 3, 3, 3)
-    rows = PufferfishMicroaggregator(sensitive="loan", public=["cars"])
-    given = [planned], [noiser], [found], [rows.fit(TABLE)]
+    given = [planned], [noiser], [found]
     assert set(MAKERS) == {getattr(displays, n) for n in DISPLAYS}
     for (kind, (maker, _)), own in zip(MAKERS.items(), given, strict=True):
         ax, style = axes(), {"alpha": 0.5}

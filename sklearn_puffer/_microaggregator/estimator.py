@@ -22,7 +22,6 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._documents import digest
 from sklearn_puffer._engines import is_lazy
-from sklearn_puffer._microaggregator.certificate import odds_of
 from sklearn_puffer._microaggregator.fit import learn
 from sklearn_puffer._microaggregator.reading import Settings
 from sklearn_puffer._microaggregator.release import TypicalRows
@@ -278,20 +277,6 @@ class PufferfishMicroaggregator(TableRelease):
         mechanism = self._fitted.mechanism
         assert isinstance(mechanism, TypicalRows)
         return mechanism
-
-    def _prototype_odds(self) -> Array:
-        """Return the largest log odds at each typical row, before and after the channel."""
-        channels = self.channel_ if isinstance(self.channel_, dict) else {None: self.channel_}
-        n, odds = len(self.prototypes_), []
-        for k, channel in enumerate(channels.values()):
-            stratum = self.counts_.iloc[k * n : (k + 1) * n]
-            flows = np.stack([np.eye(n), channel.toarray()])
-            for name, pairs in self.secret_pairs_.items():
-                counts = stratum if stratum.columns.nlevels == 1 else stratum[name]
-                index = {secret: k for k, secret in enumerate(counts.columns)}
-                places = np.array([(index[s], index[t]) for s, t in pairs])
-                odds.append(odds_of(counts.to_numpy(float), flows, places))
-        return np.asarray(np.max(odds, axis=0))
 
     def _checked_parameters(self) -> Settings:
         guarantee = Guarantee.of(self.get_params(deep=False))

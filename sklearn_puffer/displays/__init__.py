@@ -4,12 +4,10 @@ Use this module to show what a release changes and reveals, in a notebook or to 
 """
 
 from sklearn_puffer.displays.noisers import LossDisplay
-from sklearn_puffer.displays.prototypes import PrototypeDisplay
 from sklearn_puffer.displays.reviews import AuditDisplay, UtilityDisplay
 
 __all__ = [
     "AuditDisplay",
     "LossDisplay",
-    "PrototypeDisplay",
     "UtilityDisplay",
 ]

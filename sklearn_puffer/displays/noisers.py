@@ -19,8 +19,8 @@ from sklearn_puffer._release import TableRelease
 from sklearn_puffer._tables import Name
 from sklearn_puffer._words import listed, quoted, shown
 
-DARK, MIDDLE, LIGHT, WARM = "#1b3a5c", "#6f9bc4", "#c9d8e6", "#d55e00"
-"""The first three differ in grey; WARM differs from them in every kind of colour blindness."""
+DARK, WARM = "#1b3a5c", "#d55e00"
+"""They differ in grey, and in every kind of colour blindness."""
 
 COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """The palette of Okabe and Ito. Some are alike in grey, so each has a marker of its own."""
