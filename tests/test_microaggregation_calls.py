@@ -194,6 +194,6 @@ def test_typical_rows_that_tell_no_more_than_constants_are_warned_of_as_of_littl
     table = pd.DataFrame({"a": np.tile(np.arange(8.0), 20), "b": np.tile(np.arange(5.0), 32)})
     secret = np.arange(160) % 2
     rows = PufferfishMicroaggregator(0.01, n_prototypes=6)
-    with pytest.warns(UtilityWarning, match="hardly nearer than a constant") as caught:
+    with pytest.warns(UtilityWarning, match="farther from the true rows than a constant") as caught:
         rows.fit(table, sensitive_features=secret)
     assert sum(each.category is UtilityWarning for each in caught) == 1

@@ -574,7 +574,8 @@ def test_a_rare_secret_that_leaves_less_than_a_constant_is_named_with_what_helps
     table = pd.DataFrame(values, columns=list("uvwxyz")).assign(group=group)
     rows = PufferfishMicroaggregator(sensitive="group", n_prototypes=32)
     with pytest.warns(
-        PufferfishWarning, match=r"farther than a constant: secret 'rare' has 12 rows"
+        PufferfishWarning,
+        match=r"farther from the true rows than a constant: secret 'rare' has 12 rows",
     ):
         rows.fit(table)
     survives = rows.utility_[["change_sd", "constant_sd"]].mean()

@@ -497,11 +497,11 @@ class LearntRows:
             for k, code in enumerate(used)
         ]
         few, label = min(names, key=lambda each: each[0])
-        where = "farther" if beyond else "hardly nearer"
+        where = "farther from" if beyond else "hardly nearer to"
         return [
-            f"typical rows are {where} than a constant: secret {quoted(label)[:40]} has "
-            f"{few} rows; merge secrets, leave it out of secret_pairs, fit on more rows, or take "
-            "level=None."
+            f"typical rows are {where} the true rows than a constant: secret "
+            f"{quoted(label)[:40]} has {few} rows; merge secrets, leave it out of secret_pairs, "
+            "fit on more rows, or take level=None."
         ]
 
     def _pairs(self) -> list[PairLoss]:
