@@ -185,6 +185,13 @@ def test_floats_of_arrow_in_dask_are_those_of_pandas_where_zeros_have_both_signs
     own = frame.assign(x=frame["x"].astype("double[pyarrow]"))
     options = {"sensitive": "s", "public": ["x"]}
     assert outcome(dask(own), **options) == outcome(frame, **options)
+    single = frame.astype({"x": np.float32})
+    typical = PufferfishMicroaggregator(1.0, **options, n_prototypes=4, random_state=0)
+    first, second = (
+        typical.fit(rows).certificate_.fingerprint
+        for rows in (single, dask(single.astype({"x": "float[pyarrow]"})))
+    )
+    assert first == second
 
 
 def test_dictionaries_of_arrow_in_dask_are_refused_in_fit_as_in_pandas(dask):

@@ -132,8 +132,8 @@ def _of_dask(X: Any, types: Mapping[str, Any]) -> Any:
     """Return a Dask table by position, with strings for categories, whose codes differ by part."""
     columns = X.rename(columns=_numbers(types))
     for k, (name, dtype) in enumerate(X.dtypes.items()):
-        if types[name].is_float():  # Arrow takes -0.0 and 0.0 for two numbers
-            columns[str(k)] = X[name] + 0.0
+        if types[name].is_float() and isinstance(dtype, pd.ArrowDtype):
+            columns[str(k)] = (X[name] + 0.0).astype(dtype)  # -0.0 and 0.0 are two to Arrow
         if dtype.name in ("category", "object"):  # its values are not known from its type
             like = (name, "string" if dtype.name == "category" else object)
             columns[str(k)] = X[name].map_partitions(_checked_labels, name, meta=like)
