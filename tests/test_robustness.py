@@ -202,7 +202,7 @@ def test_a_loss_over_many_cells_is_computed_when_asked_for_and_remembered(monkey
     assert certificate.known_over_set is None
     assert certificate.to_dict()["over_set"] is None
     assert "(over_set) is computed when it is asked for" in certificate.details()
-    assert "not computed for priors within sampling error" in certificate._repr_html_()
+    assert "NOT proven for readers who know the population better" in certificate._repr_html_()
     over = certificate.over_set
     assert certificate.over_set is over is certificate.known_over_set
     assert certificate.to_dict()["over_set"]["loss"] == over.loss

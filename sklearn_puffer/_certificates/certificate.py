@@ -572,7 +572,7 @@ loan by at most a factor of e^0.5 = 1.649.
         if not self.holds or self.other_priors.around is None:
             return ""
         if over is None:
-            return "; not computed for priors within sampling error"
+            return ", but NOT proven for readers who know the population better"
         if over.loss > self.notion.budget:
             return ", but NOT for readers who know the population better"
         whom = f"every prior within sampling error ({over.level:.0%})"
