@@ -8,14 +8,15 @@ import contextlib
 import gc
 import importlib
 import itertools
-import math
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 
 import clusters
 import pandas as pd
 import pytest
+from all_pairs import some
 from clusters import dask, ibis, is_on_clusters, spark, spark_session  # noqa: F401  (fixtures)
 from hypothesis import settings
 
@@ -27,32 +28,48 @@ settings.load_profile("fixed")
 
 
 def pytest_addoption(parser):
-    told = "of each test run so many cases of its parameters at most, spread over all of them"
+    told = (
+        "of each test run two cases of its parameters, and up to so many while they try new values"
+    )
     parser.addoption("--cases", type=int, help=told)
 
 
-def spread(n, most):
-    """Return so many places of n at most, which are in step with no product of parameters."""
-    golden = (math.sqrt(5.0) - 1.0) / 2.0
-    return sorted(range(n), key=lambda place: place * golden % 1.0)[:most]
+# Files of many seconds, longest first: none of them begins when all others are done.
+LONG = (
+    "examples",
+    "audit_readers",
+    "across_versions",
+    "plan",
+    "command_line",
+    "microaggregation_readers",
+    "queries_gaussian",
+    "report_browser",
+    "gaussian_student",
+    "readme",
+    "estimator",
+    "ledger_faults",
+)
 
 
-# Files with tests of many seconds: none of them begins when all others are done.
-LONG = ("examples", "utility", "across_versions", "audit_readers", "ledger_faults")
+def place(item):
+    """Return where a test comes: those of clusters first, then long files, then all others."""
+    stem = item.path.stem.removeprefix("test_")
+    long = LONG.index(stem) if stem in LONG else len(LONG)
+    return not is_on_clusters(item.nodeid), long
 
 
 @pytest.hookimpl(trylast=True)  # slow ones are gone by then
 def pytest_collection_modifyitems(config, items):
-    items.sort(key=lambda item: item.path.stem.removeprefix("test_") not in LONG)
-    items.sort(key=lambda item: not is_on_clusters(item.nodeid))
+    items.sort(key=place)
     most = config.getoption("--cases", None)
     if most is not None:
-        tests = {}
+        tests, tried, kept = {}, {}, set()
         for item in items:
-            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
-        kept = {cases[k] for cases in tests.values() for k in spread(len(cases), most)}
-        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-        items[:] = [item for item in items if item in kept]
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item.nodeid)
+        for name, cases in tests.items():  # what one test of a file has tried, the next need not
+            kept.update(some(cases, most, tried.setdefault(name.partition("::")[0], Counter())))
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
+        items[:] = [item for item in items if item.nodeid in kept]
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,9 +1,10 @@
 """The few cases that stand for a product, held against the whole of it."""
 
 import itertools
+from collections import Counter
 
 import pytest
-from all_pairs import all_pairs, pairs_first
+from all_pairs import all_pairs, pairs_first, some
 
 PRODUCT = list(itertools.product("abcd", range(5), "xyz", [True, False]))
 EXISTING = [case for case in PRODUCT if not ("a" in case and 3 in case)]
@@ -53,3 +54,24 @@ def test_pairs_are_those_among_the_cases_that_are_asked_for():
     assert [each.values for each in found] == [
         case for case in PRODUCT if case in {*quick, *all_pairs(PRODUCT)}
     ]
+
+
+def test_some_cases_try_every_value_of_a_file_and_two_of_each_test():
+    ids = ["-".join(map(str, case)) for case in PRODUCT]
+    tried = Counter()
+    first = some([f"test_first[{each}]" for each in ids], 8, tried)
+    assert set(tried) == {*"abcd", *"01234", *"xyz", "True", "False"}
+    assert len(first) == 5  # the longest list of values
+    second = some([f"test_second[{each}]" for each in ids], 8, tried)
+    assert len(second) == 2
+    assert len(some([f"test_third[{each}]" for each in "abcdefghijk"], 4, tried)) == 4
+    assert some(["test_alone"], 8, tried) == ["test_alone"]
+
+
+def test_tests_of_the_same_values_try_others_in_turn():
+    tried, ids = Counter(), ["dask", "spark", "ibis"]
+    some([f"test_first[{each}]" for each in ids], 8, tried)
+    for number in range(6):
+        found = some([f"test_{number}[{each}]" for each in ids], 8, tried)
+        assert len(found) == 2
+    assert max(tried.values()) - min(tried.values()) <= 1
