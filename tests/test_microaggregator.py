@@ -368,6 +368,22 @@ def test_as_counted_who_finds_his_own_row_in_the_list_may_be_certain_of_others()
         assert low <= worst <= high
 
 
+def test_who_holds_the_list_of_a_part_of_the_fitted_people_is_named_as_not_covered():
+    """He counts the secrets of these, which no box allows for: even one row tells him more."""
+    table = people(3000, seed=5)[["ill", "age", "pay", "job"]]
+    rows = PufferfishMicroaggregator(sensitive="ill", n_prototypes=20).fit(table)
+    beyond = []
+    for some in (table, table.sample(50, random_state=0)):
+        cells = rows.assign(some)
+        counts = [np.bincount(cells[some["ill"] == s], minlength=20) for s in ("no", "yes")]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            told = odds(np.array(counts).T, rows.channel_.toarray())
+        beyond.append(float(np.bincount(cells, minlength=20) @ (told > 1.0) / len(some)))
+    assert beyond[0] == 0.0
+    assert beyond[1] > 0.1
+    assert "in a released file, be it of some of the fitted ones" in rows.certificate_.details()
+
+
 def test_what_is_said_as_counted_is_said_of_readers_who_join_a_label_too():
     table = joined_people(n=600, seed=3)
     rows = PufferfishMicroaggregator(sensitive="ill", joined="label", n_prototypes=8).fit(table)

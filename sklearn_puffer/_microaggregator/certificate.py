@@ -279,8 +279,9 @@ def not_covered(facts: PrototypeFacts) -> list[str]:
     told = [
         "Not covered: readers who know the rows of all other fitted people and the channel or the "
         "counts (keep counts_, channel_ and saved files where the table is).",
-        "Not covered: readers who hold the list of the people in a released file and read all its "
-        "rows together; who holds the list of fitted people is covered for one released row.",
+        "Not covered: readers who hold the list of the people in a released file, be it of some "
+        "of the fitted ones; who holds the list of all fitted people is covered for one released "
+        "row, not for all rows together.",
         f"Not covered: {labels}; name their columns in joined=.",
         "Not covered: a second release of the same row, so several rows of one person, and that "
         "by another fit, whatever its key: release each row once, or by one fit with row_id= and a "
@@ -322,9 +323,9 @@ TERMS = Terms(
     ),
     left_out=(
         "Readers who know the rows of all other fitted people and the channel or the counts are "
-        "not covered. Nor are readers who hold the list of the people in a released file and read "
-        "all its rows together; who holds the list of fitted people is covered for one released "
-        "row.",
+        "not covered. Nor are readers who hold the list of the people in a released file, be it of "
+        "some of the fitted ones; who holds the list of all fitted people is covered for one "
+        "released row, not for all rows together.",
         "Further facts of a person, and labels that are joined later, are not covered unless "
         "they were named as known or joined.",
         "A second independent release of a row, as by another fit, tells far more.",
