@@ -267,7 +267,7 @@ def test_a_ledger_of_tables_grants_typical_rows_once(rows, tmp_path):
     assert not ledger.allows(releases=2, dataset="May")
     ledger.transform(service, TABLE[:40], dataset="May")
     assert [ledger.left(name).releases for name in ("May", "June")] == [0, 1]
-    with pytest.raises(OverspentError, match="a second independent release of a row"):
+    with pytest.raises(OverspentError, match="A second independent release of a row"):
         ledger.transform(service, TABLE[:40], dataset="May")
     again = Ledger.open(tmp_path / "tables.db", rows)
     assert [again.allows(dataset=name) for name in ("May", "June")] == [False, True]
