@@ -15,7 +15,6 @@ def rows(quick=False):
     X, y = _records(n)
     ways = {
         "independent records": {},
-        "in a secret order, noise at each step": {"shuffle": True, "noise_at": "steps"},
         "records of correlation 0.001": {"correlation": 1e-3},
     }
     measured = [_row(name, options, X, y, repeats) for name, options in ways.items()]

@@ -46,7 +46,7 @@ SGD estimators do it inside.
 
 from __future__ import annotations
 
-from math import inf, isfinite, log, log1p, nextafter, sqrt
+from math import inf, isfinite, nextafter, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -75,7 +75,6 @@ __all__ = [
     "iteration_loss",
     "joint_shifts",
     "optimal_shifts",
-    "shuffled_loss",
     "smallest_sigma",
     "worst_shifts",
 ]
@@ -353,60 +352,3 @@ def _by_step(values: ArrayLike, n_steps: int, name: str) -> FloatArray:
             f"{array.shape}."
         )
     return np.broadcast_to(array, (n_steps,)).copy()
-
-
-def shuffled_loss(losses: ArrayLike, alpha: float) -> float:
-    r"""Return the loss of a record whose position in the order is secret and uniform.
-
-    .. math:: D_\alpha \le \frac{1}{\alpha - 1} \log \frac{1}{n} \sum_{k=1}^n
-              e^{(\alpha - 1) \varepsilon_k}
-
-    Parameters
-    ----------
-    losses : array-like of shape (n,)
-        epsilon_k, the Renyi loss (or a bound) if the record comes k-th.
-    alpha : float
-        Renyi order, above 1.
-
-    Returns
-    -------
-    float
-        Rounded up; never above the largest of the losses.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If there is no loss, one is negative or not a number, or alpha is not above 1.
-
-    Notes
-    -----
-    *Formal guarantees.* For records that are exchangeable given a record's value (uncorrelated or
-    equally correlated), in an order drawn uniformly, independent of records and noise, and *never
-    shown*. Proof: the record's position K is uniform under both secrets. Given K = k, by
-    exchangeability, the sequence has the distribution of the unshuffled one with the secret at
-    position k. So the two distributions of the release are mixtures of P_k and of Q_k with the same
-    weights 1/n, and D_alpha(P_k, Q_k) <= epsilon_k. exp((alpha - 1) D_alpha) = int p^alpha q^(1 -
-    alpha) is jointly convex (the perspective of t^alpha), hence at most the mean of exp((alpha - 1)
-    epsilon_k).
-
-    Examples
-    --------
-    >>> from sklearn_puffer.iteration import shuffled_loss
-    >>> round(shuffled_loss([0.0, 1.0], alpha=2.0), 6)  # log((1 + e) / 2)
-    0.620115
-    """
-    order = check_above(alpha, 1.0, "alpha")
-    values = real_numbers(losses, "losses")
-    if values.ndim != 1 or not len(values) or not np.all(values >= 0.0):
-        raise ValueError(
-            f"losses must be a sequence of at least one loss, none negative, got {losses!r}."
-        )
-    most, rate = float(values.max()), order - 1.0
-    top = most * rate
-    if not 0.0 < top < inf:
-        return most
-    if top < 700.0:  # expm1 keeps small losses small
-        mean = log1p(float(np.mean(np.expm1(values * rate)))) / rate
-    else:
-        mean = most + log(float(np.mean(np.exp((values - most) * rate)))) / rate
-    return min(mean * _SUM_ROUNDING + _SMALLEST, most)

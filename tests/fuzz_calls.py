@@ -421,7 +421,6 @@ class Fuzz:
             "batch_size": [None, 5],
             "average": ["auto", True, False],
             "noise_at": ["auto", "end", "steps"],
-            "shuffle": [False, True],
             "fit_intercept": [True, False],
             "random_state": [None, 0],
         }

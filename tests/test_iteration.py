@@ -19,7 +19,6 @@ from sklearn_puffer.iteration import (
     iteration_loss,
     joint_shifts,
     optimal_shifts,
-    shuffled_loss,
     smallest_sigma,
     worst_shifts,
 )
@@ -483,52 +482,6 @@ def test_a_million_records_in_batches_take_one_sequence_of_moves():
         assert smallest_sigma(worst, 2.0, 1.0, contractions=0.99) > 0.0
 
 
-# A secret place in the order
-
-
-@given(
-    st.lists(
-        st.one_of(st.floats(0.0, 5.0), st.floats(0.0, 1e4), st.floats(0.0, 1e-12)), min_size=1
-    ),
-    st.floats(1.001, 200.0),
-)
-def test_the_shuffled_loss_is_the_mean_of_the_exponentials_rounded_up(losses, alpha):
-    with mpmath.workdps(60):
-        rate = mpmath.mpf(alpha) - 1
-        mean = mpmath.fsum(mpmath.expm1(rate * mpmath.mpf(x)) for x in losses) / len(losses)
-        exact = mpmath.log1p(mean) / rate
-        found = shuffled_loss(losses, alpha)
-        assert found >= exact or found == max(losses)
-        assert found <= exact * (1 + mpmath.mpf(SLACK)) + mpmath.mpf("1e-298")
-    assert found <= max(losses)
-
-
-def test_the_shuffled_loss_is_never_below_that_of_a_shuffled_iteration():
-    # W_t = W_(t-1) / 2 + X_t + N_t, all records 0 but the secret one, which is 0 or 3
-    steps, alpha, c = 4, 2.0, 0.5
-    v = sum(c ** (2 * t) for t in range(steps))
-    places = 3.0 * c ** np.arange(steps - 1, -1, -1.0)
-
-    def density(w, at):
-        return float(np.mean(np.exp(-np.square(w - np.asarray(at)) / (2.0 * v))))
-
-    unit = (2.0 * np.pi * v) ** -0.5
-
-    def divergence(x, y):
-        return log(quad(lambda w: unit * density(w, x) ** 2 / density(w, y), -25, 25, limit=200)[0])
-
-    exact = [divergence(places, [0.0]), divergence([0.0], places)]
-    losses = record_losses(0.0, steps, 3.0, sigma=1.0, alpha=alpha, contractions=c)
-    bound = shuffled_loss(losses, alpha)
-    assert max(exact) <= bound < losses.max()
-
-
-def test_infinite_losses_stay_infinite_when_shuffled():
-    assert shuffled_loss([0.0, inf], 2.0) == inf
-    assert shuffled_loss([1e300, 1.0], 1e300) == 1e300
-    assert shuffled_loss([0.0, 0.0], 2.0) == 0.0
-
-
 # Contractions
 
 
@@ -602,9 +555,6 @@ OK = ([1.0, 0.5], 1.0, 2.0)
         (lambda: joint_shifts([[1.0]], [[1.0, 2.0]]), "same shape"),
         (lambda: joint_shifts([[inf]], [[1.0]]), "must be finite"),
         (lambda: joint_shifts([[1.0]], [[2.0]], [0.0]), "one of them positive"),
-        (lambda: shuffled_loss([], 2.0), "at least one loss"),
-        (lambda: shuffled_loss([-1.0], 2.0), "none negative"),
-        (lambda: shuffled_loss([np.nan], 2.0), "none negative"),
         (lambda: contraction(0.1, 1.0, 2.0), "strong_convexity must be at most smoothness"),
         (lambda: contraction(-0.1, 1.0), "step must be positive"),
     ],

@@ -335,9 +335,7 @@ def test_nothing_is_released_where_the_systems_generator_is_broken(monkeypatch, 
     table = np.array([[0, 0], [0, 1], [1, 1], [1, 0], [1, 1], [0, 0]] * 20)
     noiser = PufferfishNoiser(epsilon=0.1, sensitive=0).fit(table)
     query = PufferfishSum(epsilon=0.5).fit([User(Discrete([0, 1, 2], [0.7, 0.2, 0.1]), count=9)])
-    descent = PufferfishSGDRegressor(
-        epsilon=1.0, correlation=0.0, data_norm=1.0, target_bound=1.0, shuffle=True
-    )
+    descent = PufferfishSGDRegressor(epsilon=1.0, correlation=0.0, data_norm=1.0, target_bound=1.0)
     monkeypatch.setattr(ssl, "RAND_bytes", bytes_of)
     for use in (
         lambda: noiser.transform(table),

@@ -29,7 +29,6 @@ from sklearn_puffer._noise import Choices, seeded_entropy
 from sklearn_puffer.iteration import (
     batch_shifts,
     iteration_loss,
-    shuffled_loss,
     worst_shifts,
 )
 
@@ -227,25 +226,18 @@ class Ones:
 @pytest.mark.parametrize("n_records", [4, 7, 8200])
 def test_a_descent_adds_noise_after_every_step_but_the_last(n_records):
     chosen = descent(Squares(1.0, 1.0), batch_size=4, radius=1e6, step=1e-12)
-    ended = chosen.run(
-        np.zeros((n_records, 1)), np.zeros(n_records), None, Ones(), lambda done: None
-    )
+    ended = chosen.run(np.zeros((n_records, 1)), np.zeros(n_records), Ones(), lambda done: None)
     assert np.allclose(ended, 0.5 * (-(-n_records // 4) - 1))
 
 
 def test_a_descent_uses_every_record_once_in_the_order_given():
     chosen = descent(Squares(1e6, 1e6), batch_size=1, radius=1e9, step=0.1, fit_intercept=False)
     targets = np.arange(10000.0)
-    order = Choices(seeded_entropy(0)).shuffled(10000)
-    ended = [
-        chosen.run(np.ones((10000, 1)), each, way, None, lambda done: None)
-        for each, way in ((targets, order), (targets[order], None))
-    ]
+    ended = chosen.run(np.ones((10000, 1)), targets, None, lambda done: None)
     by_hand = 0.0
-    for target in targets[order]:
+    for target in targets:
         by_hand += 0.1 * (target - by_hand)
-    assert ended[0] == pytest.approx(by_hand)
-    assert ended[0] == ended[1]
+    assert ended == pytest.approx(by_hand)
 
 
 @pytest.mark.parametrize("n_records", [12, 14, 9000])
@@ -254,7 +246,7 @@ def test_a_descent_returns_the_mean_of_its_last_steps(n_records):
     X, y = rng.uniform(-0.5, 0.5, (n_records, 2)), rng.uniform(-1.0, 1.0, n_records)
     options = {"batch_size": 4, "step": 0.3, "intercept_scaling": 0.7}
     chosen = descent(Squares(0.4, 1.0), n_averaged=3, **options)
-    ended = chosen.run(X, y, None, None, lambda done: None)
+    ended = chosen.run(X, y, None, lambda done: None)
     step, moved = descent(Squares(0.4, 1.0), **options), []
     weights, rows = np.zeros(3), np.column_stack((X, np.full(n_records, 0.7)))
     for first in range(0, n_records, 4):
@@ -307,7 +299,7 @@ DEPENDENCES = {
 @pytest.mark.parametrize("name", DEPENDENCES)
 def test_the_unit_loss_is_at_least_that_of_every_secret_record(name, factor):
     dependence, problem = DEPENDENCES[name], iteration(factor=factor)
-    (unit,) = problem.unit_losses(dependence, 3.0)
+    unit = problem.unit_loss(dependence, 3.0)
     losses = record_losses(
         dependence.correlation,
         60,
@@ -329,7 +321,7 @@ def test_the_unit_loss_is_at_least_that_of_every_secret_record(name, factor):
 @pytest.mark.parametrize("name", DEPENDENCES)
 def test_noise_at_the_end_hides_the_sum_of_all_moves(name):
     dependence, problem = DEPENDENCES[name], iteration(at_every_step=False)
-    (unit,) = problem.unit_losses(dependence, 2.0)
+    unit = problem.unit_loss(dependence, 2.0)
     s = worst_shifts(
         dependence.correlation,
         60,
@@ -343,42 +335,13 @@ def test_noise_at_the_end_hides_the_sum_of_all_moves(name):
     assert unit == pytest.approx(s.sum() ** 2, rel=1e-9)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("factor", [1.0, 0.9])
-@pytest.mark.parametrize("correlation", [0.0, 0.1])
-@pytest.mark.parametrize("n_records", [58, 400])
-def test_a_secret_order_averages_over_every_position(n_records, correlation, factor):
-    dependence = Dependence(correlation, 1.5, 1.0, shuffled=True)
-    problem = iteration(n_records, factor=factor)
-    units = problem.unit_losses(dependence, 2.0)
-    positions = record_losses(
-        correlation,
-        n_records,
-        1.0,
-        sigma=1.0,
-        alpha=2.0,
-        batch_size=4,
-        lipschitz=1.0,
-        sensitivity=1.5,
-        step=0.5,
-        contractions=factor,
-    )
-    exact = shuffled_loss(positions, 2.0)
-    ours = problem.loss(units, 1.0, 2.0)
-    close = correlation == 0.0 and n_records == 400
-    # where others move, a step may take the loss of one that is a quarter nearer to the end,
-    # and a shorter last step takes part like the others
-    assert exact * (1.0 - 1e-9) <= ours <= (1.0 + 1e-6 if close else 1.25) * exact
-    assert ours <= positions.max() * (1.0 + 1e-6)
-
-
 @pytest.mark.parametrize("at_every_step", [False, True])
 def test_the_ball_bounds_the_loss_of_records_that_all_move(at_every_step):
     dependence = Dependence(1.0)
     free, held = (
         iteration(400, at_every_step=at_every_step, diameter=diameter) for diameter in (1e6, 3.0)
     )
-    wide, narrow = (float(each.unit_losses(dependence, 2.0)[0]) for each in (free, held))
+    wide, narrow = (each.unit_loss(dependence, 2.0) for each in (free, held))
     assert narrow < wide
     if not at_every_step:
         assert narrow == pytest.approx((3.0 + 1.0) ** 2)
@@ -409,31 +372,25 @@ def mean_apart(problem, s):
     return np.mean(found[-problem.n_averaged :])
 
 
-@pytest.mark.parametrize("shuffled", [False, True])
 @pytest.mark.parametrize("diameter", [1e6, 1.5])
 @pytest.mark.parametrize("factor", [1.0, 0.9, 0.5])
 @pytest.mark.parametrize("rho", [0.0, 0.2, 1.0])
 @pytest.mark.parametrize("n_averaged", [2, 6, 15])
 def test_the_mean_of_the_last_steps_loses_at_least_what_any_secret_record_loses(
-    n_averaged, rho, factor, diameter, shuffled
+    n_averaged, rho, factor, diameter
 ):
-    dependence = Dependence(rho, 1.5, 1.0, shuffled=shuffled)
+    dependence = Dependence(rho, 1.5, 1.0)
     problem = iteration(
         58, at_every_step=False, n_averaged=n_averaged, factor=factor, diameter=diameter
     )
     own, other = problem._displacements(dependence)
-    losses = np.array(
-        [
-            mean_apart(problem, problem._shifts_given_step(own, other, step)) ** 2
-            for step in range(15)
-        ]
+    most = max(
+        mean_apart(problem, problem._shifts_given_step(own, other, step)) ** 2 for step in range(15)
     )
-    if shuffled:
-        losses[-1] = losses.max()  # of two records, where the other steps have four
-    units = problem.unit_losses(dependence, 2.0)
-    assert np.all(units >= (losses if shuffled else losses.max()) * (1.0 - 1e-12))
+    unit = problem.unit_loss(dependence, 2.0)
+    assert unit >= most * (1.0 - 1e-12)
     if diameter > 1e3:
-        assert units == pytest.approx(losses if shuffled else [losses.max()], rel=1e-9)
+        assert unit == pytest.approx(most, rel=1e-9)
 
 
 @pytest.mark.parametrize("records", [(0,), (5, 17), (40,), (59,), (0, 59)])
@@ -446,7 +403,7 @@ def test_the_mean_of_the_last_steps_hides_the_declared_records(factor, records):
         mean_apart(problem, problem._shifts_given_step(own, other, record // 4)) ** 2
         for record in records
     ]
-    assert problem.unit_losses(dependence, 2.0) == pytest.approx([max(losses)], rel=1e-9)
+    assert problem.unit_loss(dependence, 2.0) == pytest.approx(max(losses), rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["lags", "matrix"])
@@ -454,7 +411,7 @@ def test_the_mean_of_the_last_steps_hides_the_declared_records(factor, records):
 def test_the_mean_of_the_last_steps_hides_records_that_are_not_alike(name, diameter):
     dependence = DEPENDENCES[name]
     problem = iteration(at_every_step=False, n_averaged=5, diameter=diameter)
-    (unit,) = problem.unit_losses(dependence, 2.0)
+    unit = problem.unit_loss(dependence, 2.0)
     for record in range(60):
         s = batch_shifts(
             dependence.correlation, record, 60, 4, 1.0, lipschitz=1.0, sensitivity=1.5, step=0.5
@@ -480,21 +437,20 @@ def test_one_record_moves_the_mean_of_the_last_steps_by_no_more_than_is_guarante
     X[1, np.arange(40) != place] = X[0, np.arange(40) != place]
     targets[1, np.arange(40) != place] = targets[0, np.arange(40) != place]
     ends = [
-        chosen.run(each, y, None, None, lambda done: None)
-        for each, y in zip(X, targets, strict=True)
+        chosen.run(each, y, None, lambda done: None) for each, y in zip(X, targets, strict=True)
     ]
     problem = chosen.iteration(40, 3, at_every_step=False)
-    (unit,) = problem.unit_losses(Dependence(records=(place,)), 2.0)
+    unit = problem.unit_loss(Dependence(records=(place,)), 2.0)
     assert np.linalg.norm(ends[0] - ends[1]) <= math.sqrt(unit) + problem.error(1.0)
 
 
 @pytest.mark.parametrize("rounding", [0.0, 1e-3])
 def test_rounding_adds_to_the_shift_of_the_last_step(rounding):
     problem = iteration(at_every_step=False, rounding=rounding)
-    units = problem.unit_losses(Dependence(), 2.0)
+    unit = problem.unit_loss(Dependence(), 2.0)
     grid = 2.0**-39 * math.sqrt(4.0)
     expected = (0.25 + 2.0 * 15 * rounding + grid) ** 2
-    assert problem.loss(units, 1.0, 2.0) == pytest.approx(expected, rel=1e-10)
+    assert problem.loss(unit, 1.0, 2.0) == pytest.approx(expected, rel=1e-10)
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -557,27 +513,6 @@ def test_a_label_alone_may_change_the_whole_gradient():
     chosen = model._descent(100, 3)
     sensitivity, distance = model._sensitivity(chosen)
     assert sensitivity * distance >= 2.0 * chosen.gradient_bound
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_a_secret_order_needs_less_noise_at_every_step(estimator):
-    open_, hidden = (
-        fitted(estimator(shuffle=shuffle, noise_at="steps", batch_size=2)).certificate_
-        for shuffle in (False, True)
-    )
-    assert hidden.sigma < 0.9 * open_.sigma
-    assert hidden.holds
-
-
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("l2", [0.0, 0.5])
-def test_in_a_secret_order_it_does_not_matter_which_records_are_secret(place, l2):
-    options = {"shuffle": True, "noise_at": place, "radius": 0.01, "l2": l2, "correlation": 0.1}
-    some, all_ = (
-        fitted(PufferfishSGDRegressor(secrets=secrets, **options)).certificate_.sigma
-        for secrets in ([0], "all")
-    )
-    assert some == all_
 
 
 def test_a_record_that_is_forgotten_needs_less_noise():
@@ -655,7 +590,7 @@ def test_the_loss_at_the_end_is_tight_for_targets_that_reach_the_clip():
     for value in (-1.0, 1.0):
         targets = np.zeros(25)
         targets[-1] = value
-        ends.append(chosen.run(X, targets, None, None, lambda done: None))
+        ends.append(chosen.run(X, targets, None, lambda done: None))
     exact = 2.0 * (ends[1] - ends[0]) @ (ends[1] - ends[0]) / (2.0 * sigma**2)
     assert 1.0 - 1e-6 <= exact <= 1.0
 
@@ -669,8 +604,8 @@ def steps_on_a_line(chosen, records, points):
     return moved
 
 
-def mean_distribution_on_a_line(chosen, records, orders, points, sigma):
-    """Return the density of W_T at the points, step by step, in the mean over the orders."""
+def distribution_on_a_line(chosen, records, points, sigma):
+    """Return the density of W_T at the points, step by step."""
 
     def bell(z):
         return np.exp(-0.5 * z * z) / (sigma * math.sqrt(2.0 * math.pi))
@@ -678,25 +613,19 @@ def mean_distribution_on_a_line(chosen, records, orders, points, sigma):
     moved = steps_on_a_line(chosen, records, points)
     origin = steps_on_a_line(chosen, records, np.zeros(1))[:, 0]
     kernels = [bell((points[:, None] - each) / sigma) * (points[1] - points[0]) for each in moved]
-    distributions = []
-    for order in orders:
-        density = bell((points - origin[order[0]]) / sigma)
-        for k in order[1:]:
-            density = kernels[k] @ density
-        distributions.append(density)
-    return np.mean(distributions, axis=0)
+    density = bell((points - origin[0]) / sigma)
+    for kernel in kernels[1:]:
+        density = kernel @ density
+    return density
 
 
-@pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("correlation", [0.0, 1.0])
 @pytest.mark.parametrize("loss", ["squares", "logistic"])
 @pytest.mark.parametrize("l2", [0.0, 0.5])
-def test_the_guarantee_holds_for_the_divergence_of_a_clipped_descent(
-    loss, l2, correlation, shuffle
-):
+def test_the_guarantee_holds_for_the_divergence_of_a_clipped_descent(loss, l2, correlation):
     options = {
         "epsilon": 0.5, "correlation": correlation, "l2": l2, "batch_size": 1, "radius": 1.0,
-        "clip": 0.5, "fit_intercept": False, "noise_at": "steps", "shuffle": shuffle,
+        "clip": 0.5, "fit_intercept": False, "noise_at": "steps",
         "learning_rate": 0.6 if loss == "squares" else 2.0,
     }  # fmt: skip
     model = (PufferfishSGDRegressor if loss == "squares" else PufferfishSGDClassifier)(**options)
@@ -706,63 +635,21 @@ def test_the_guarantee_holds_for_the_divergence_of_a_clipped_descent(
     points = np.linspace(-1.5 - 9.0 * sigma, 1.5 + 9.0 * sigma, 401)
     one = [(0.6, low), (-1.0, high), (0.3, low), (1.0, high)]
     other = [(x, high + low - y) if correlation else (x, y) for x, y in one[:3]] + [(1.0, low)]
-    orders = list(permutations(range(4))) if shuffle else [range(4)]
-    p, q = (
-        mean_distribution_on_a_line(chosen, each, orders, points, sigma) for each in (one, other)
-    )
+    p, q = (distribution_on_a_line(chosen, each, points, sigma) for each in (one, other))
     width = points[1] - points[0]
     assert p.sum() * width == pytest.approx(1.0, abs=1e-6)
     for left, right in ((p, q), (q, p)):
         exact = math.log(np.sum(left**2 / np.maximum(right, 1e-290)) * width)
         assert exact <= certificate.loss * (1.0 + 1e-6)
-        if not shuffle and not correlation:
+        if not correlation:
             assert exact > 0.3 * certificate.loss
 
 
-@pytest.mark.parametrize(
-    ("n_records", "options"),
-    [
-        (60, {"batch_size": 4, "l2": 0.01, "average": False}),
-        (60, {"batch_size": 4, "l2": 0.01}),
-        (40, {"batch_size": 1, "l2": 0.01, "average": False}),
-        (151, {"batch_size": 10, "average": True}),
-        (151, {"batch_size": 10, "epsilon": 3.0}),
-    ],
-)
-def test_a_secret_order_hides_a_record_no_better_than_it_does(n_records, options):
-    model = PufferfishSGDRegressor(**options, shuffle=True, fit_intercept=False)
-    rows, targets = np.zeros((2, n_records, n_records, 1))  # the order, its places, one column
-    rows[np.arange(n_records), np.arange(n_records)] = 1.0
-    targets[np.arange(n_records), np.arange(n_records)] = 1e3
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        certificate = model.fit(rows[0], targets[0, :, 0]).certificate_
-    chosen, sigma = model._descent(n_records, 1), certificate.sigma
-    assert certificate.noise_at == "end"
-    high, low = (
-        np.array([
-            chosen.run(X, side * y[:, 0], None, None, lambda done: None)[0]
-            for X, y in zip(rows, targets, strict=True)
-        ])
-        for side in (1.0, -1.0)
-    )  # fmt: skip
-    reach = np.abs(high).max() + 40.0 * sigma
-    points = np.linspace(-reach, reach, 20001)
-    p, q = (
-        np.log(np.exp(-0.5 * ((points[:, None] - ends) / sigma) ** 2).mean(axis=1) + 1e-300)
-        for ends in (high, low)
-    )
-    width = (points[1] - points[0]) / (sigma * math.sqrt(2.0 * math.pi))
-    exact = math.log(np.sum(np.exp(2.0 * p - q)) * width)
-    assert 0.9 * certificate.loss < exact <= certificate.loss * (1.0 + 1e-6)
-
-
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("shuffled", [False, True])
 @pytest.mark.parametrize(("n_records", "batch_size"), [(4, 1), (5, 2)])
 @pytest.mark.parametrize("n_averaged", [1, 2])
 def test_the_guarantee_holds_for_the_divergence_of_the_mean_of_the_last_steps(
-    n_averaged, n_records, batch_size, shuffled, seed
+    n_averaged, n_records, batch_size, seed
 ):
     rng = np.random.default_rng(seed)
     loss, low = (Squares(0.4, 1.0), -1.0) if seed % 2 else (Logistic(0.5), 0.0)
@@ -771,19 +658,17 @@ def test_the_guarantee_holds_for_the_divergence_of_the_mean_of_the_last_steps(
         batch_size=batch_size, n_averaged=n_averaged,
     )  # fmt: skip
     problem = chosen.iteration(n_records, 1, at_every_step=False)
-    units = problem.unit_losses(Dependence(shuffled=shuffled), 2.0)
-    sigma = problem.smallest_sigma(units, 2.0, 0.7)
+    sigma = problem.smallest_sigma(problem.unit_loss(Dependence(), 2.0), 2.0, 0.7)
     one = [(rng.choice([-1.0, 1.0]), rng.choice([low, 1.0])) for _ in range(n_records)]
-    place = 0 if shuffled else n_records - 2  # the first of those that are averaged
+    place = n_records - 2  # the first of those that are averaged
     other = list(one)
     other[place] = (one[place][0], low + 1.0 - one[place][1])
     points = np.linspace(-3.0 - 12.0 * sigma, 3.0 + 12.0 * sigma, 8001)
-    orders = list(permutations(range(n_records))) if shuffled else [range(n_records)]
     distributions = []
     for table in (one, other):
         X, y = np.array(table)[:, :1], np.array(table)[:, 1]
-        ends = [chosen.run(X, y, np.array(order), None, lambda done: None)[0] for order in orders]
-        distributions.append(np.exp(-0.5 * ((points[:, None] - ends) / sigma) ** 2).mean(axis=1))
+        end = chosen.run(X, y, None, lambda done: None)[0]
+        distributions.append(np.exp(-0.5 * ((points - end) / sigma) ** 2))
     width = (points[1] - points[0]) / (sigma * math.sqrt(2.0 * math.pi))
     for p, q in (distributions, distributions[::-1]):
         exact = math.log(np.sum(p**2 / np.maximum(q, 1e-290)) * width)
@@ -853,25 +738,23 @@ def test_coefficients_are_those_of_least_squares_where_hardly_any_noise_is_neede
     assert model.score(X, y + 0.1) > 0.999
 
 
-@pytest.mark.parametrize("shuffle", [False, True])
-def test_coefficients_are_those_of_logistic_regression_where_hardly_any_noise_is_needed(shuffle):
+def test_coefficients_are_those_of_logistic_regression_where_hardly_any_noise_is_needed():
     # every batch is the whole small table (its rows alternate): gradient descent on one objective
     X0, y0 = data(4, 2, seed=3)
     labels = np.array(["no", "yes", "yes", "no"])
     X, y = np.tile(X0, (800, 1)), np.tile(labels, 800)
     del y0
     model = PufferfishSGDClassifier(
-        1e9, fit_intercept=False, l2=0.1, batch_size=4 if not shuffle else 400, clip=1.0,
-        learning_rate=2.8, average=not shuffle, shuffle=shuffle, random_state=0,
+        1e9, fit_intercept=False, l2=0.1, batch_size=4, clip=1.0,
+        learning_rate=2.8, random_state=0,
     ).fit(X, y)  # fmt: skip
     peer = LogisticRegression(C=1.0 / (0.1 * 4), fit_intercept=False, tol=1e-10).fit(X0, labels)
-    # c = 1 - eta l2 = 0.72 in each of 800 steps; 8 shuffled steps come within a few per cent
-    assert np.allclose(model.coef_, peer.coef_, atol=1e-3 if not shuffle else 0.15)
+    # c = 1 - eta l2 = 0.72 in each of 800 steps
+    assert np.allclose(model.coef_, peer.coef_, atol=1e-3)
     assert list(model.classes_) == ["no", "yes"]
     assert np.allclose(model.predict_proba(X0).sum(axis=1), 1.0)
-    if not shuffle:
-        assert np.allclose(model.predict_proba(X0), peer.predict_proba(X0), atol=1e-3)
-        assert (model.predict(X0) == peer.predict(X0)).all()
+    assert np.allclose(model.predict_proba(X0), peer.predict_proba(X0), atol=1e-3)
+    assert (model.predict(X0) == peer.predict(X0)).all()
     assert np.array_equal(model.decision_function(X0) > 0.0, model.predict(X0) == "yes")
 
 
@@ -1142,7 +1025,6 @@ BAD = {
     "average": [("always", ValueError), (1, TypeError), (None, TypeError)],
     "batch_size": [(0, ValueError), (21, ValueError), (2.5, TypeError)],
     "noise_at": [("start", ValueError), (None, ValueError)],
-    "shuffle": [(1, TypeError), (None, TypeError)],
     "fit_intercept": [("yes", TypeError)],
     "random_state": [(-1, ValueError), (np.random.default_rng(0), TypeError)],
 }  # fmt: skip
@@ -1198,11 +1080,6 @@ def test_a_mean_of_steps_is_refused_with_noise_at_each():
             fitted(PufferfishSGDRegressor(average=True, **options))
     model = fitted(PufferfishSGDRegressor(average=True, correlation=0.1, noise_at="end"))
     assert model.certificate_.holds
-
-
-def test_an_order_is_not_hidden_among_records_that_are_not_alike():
-    with pytest.raises(ValueError, match="shuffle=True needs"):
-        fitted(PufferfishSGDRegressor(shuffle=True, correlation=[1.0, 0.5]))
 
 
 def test_an_order_of_at_most_one_is_kept_by_a_larger_one():

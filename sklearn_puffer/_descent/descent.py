@@ -55,7 +55,6 @@ from scipy.special import expit
 
 from sklearn_puffer._base import (
     FloatArray,
-    IntArray,
     as_array,
     check_choice,
     check_positive,
@@ -258,8 +257,8 @@ class Descent:
         """
         iteration = self.iteration(n_records, n_features, at_every_step=at_every_step)
         free = replace(iteration, diameter=math.inf, rounding=0.0)
-        units = free.unit_losses(dependence, notion.alpha)
-        sigma = free.smallest_sigma(units, notion.alpha, notion.epsilon)
+        unit = free.unit_loss(dependence, notion.alpha)
+        sigma = free.smallest_sigma(unit, notion.alpha, notion.epsilon)
         bend = self.loss.curvature * self.row_norm**2
         if at_every_step:
             sigma *= math.sqrt(min(free.n_steps, free.n_weights / (self.step * bend)))
@@ -274,7 +273,6 @@ class Descent:
         self,
         X: NDArray[Any],
         targets: NDArray[Any],
-        order: IntArray | None,
         noise: Sampler | None,
         report: Callable[[int], None],
     ) -> FloatArray:
@@ -284,8 +282,6 @@ class Descent:
         ----------
         X : ndarray of shape (n_records, n_features)
         targets : ndarray of shape (n_records,)
-        order : ndarray of shape (n_records,) or None
-            The records in the order of their use; None for the order of the rows.
         noise : Sampler or None
             Of the noise at each step but the last; None for no noise.
         report : callable
@@ -301,7 +297,7 @@ class Descent:
         for first in range(0, n_records, size):
             picked = slice(first, min(first + size, n_records))
             count = picked.stop - picked.start
-            self._load(X, targets, picked if order is None else order[picked], rows, values)
+            self._load(X, targets, picked, rows, values)
             n_steps = -(-count // self.batch_size)
             if noise is not None:
                 noise.fill(drawn[:n_steps].reshape(-1))

@@ -51,7 +51,6 @@ from sklearn_puffer._descent.guarantee import (
 )
 from sklearn_puffer._documents import digest
 from sklearn_puffer._noise import (
-    Choices,
     Entropy,
     release,
     sampler,
@@ -91,7 +90,6 @@ class NoisyDescent(CertifiedEstimator):
     batch_size: int | None = None
     average: str | bool = "auto"
     noise_at: str = "auto"
-    shuffle: bool = False
     fit_intercept: bool = True
     intercept_scaling: float | None = None
     verbose: int = 0
@@ -107,7 +105,7 @@ class NoisyDescent(CertifiedEstimator):
         Parameters
         ----------
         X : DataFrame or array-like of shape (n_records, n_features)
-            One record in each row, in the order of their use unless they are shuffled.
+            One record in each row, in the order of their use.
         y : array-like of shape (n_records,)
             The targets, or labels of two classes. There are no sample weights: the noise would have
             to hide the record with the largest one.
@@ -146,12 +144,11 @@ class NoisyDescent(CertifiedEstimator):
         noise = sampler(
             Gaussian(certificate.sigma),
             iteration.grid(certificate.sigma),
-            _entropy(seed, 0),
+            _entropy(seed),
             nearest=True,
         )
-        order = Choices(_entropy(seed, 1)).shuffled(n_records) if dependence.shuffled else None
         with task("steps", iteration.n_steps) as done:
-            before = descent.run(rows, targets, order, noise if at_every_step else None, done)
+            before = descent.run(rows, targets, noise if at_every_step else None, done)
         weights = np.empty(before.size)
         release(to_indices(before, noise.step), noise, weights)
         descent.project(weights)
@@ -301,19 +298,12 @@ class NoisyDescent(CertifiedEstimator):
     def _dependence(self, descent: Descent, n_records: int) -> Dependence:
         """Return the declared dependence of the records."""
         correlation = check_correlation(self.correlation, n_records)
-        shuffled = check_flag(self.shuffle, "shuffle")
-        if shuffled and np.ndim(correlation):
-            raise ValueError(
-                "shuffle=True needs records that are all alike, so one number as correlation, got "
-                f"an array of shape {np.shape(correlation)}; take shuffle=False."
-            )
         sensitivity, distance = self._sensitivity(descent)
         return Dependence(
             correlation=correlation,
             sensitivity=sensitivity,
             distance=distance,
             records=check_records(self.secrets, n_records),
-            shuffled=shuffled,
         )
 
     def _at_every_step(self, correlation: Any) -> bool:
@@ -347,8 +337,8 @@ class NoisyDescent(CertifiedEstimator):
                 )
 
 
-def _entropy(seed: int | None, stream: int) -> Entropy:
-    return system_entropy() if seed is None else seeded_entropy(seed, stream)
+def _entropy(seed: int | None) -> Entropy:
+    return system_entropy() if seed is None else seeded_entropy(seed, 0)
 
 
 # ----------------------------------------------------------------------------------- the estimators
@@ -406,10 +396,6 @@ class PufferfishSGDRegressor(RegressorMixin, NoisyDescent):
         independent records: for the same proven loss, noise at every step adds up to more. It is
         every step for correlated records: the noise of a step then hides the displacement of that
         step, and later steps shrink it where the loss is curved.
-    shuffle : bool, default=False
-        Whether records are used in a secret order. It hides how many noisy steps followed the
-        secret record's step (noise_at="steps"), how much was forgotten since (l2 > 0), or how many
-        steps of a mean came after it.
     fit_intercept : bool, default=True
         Whether there is a constant feature.
     intercept_scaling : float or None, default=None
@@ -534,7 +520,7 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
         As for `PufferfishSGDRegressor`.
     noise_at : {"auto", "end", "steps"}, default="auto"
         As for `PufferfishSGDRegressor`.
-    shuffle, fit_intercept : bool, default=False and True
+    fit_intercept : bool, default=True
         As for `PufferfishSGDRegressor`.
     intercept_scaling : float or None, default=None
         As for `PufferfishSGDRegressor`.

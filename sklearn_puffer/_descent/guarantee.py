@@ -47,7 +47,7 @@ from sklearn_puffer._documents import FoldedDocument, Page, Section, __version__
 from sklearn_puffer._noise import FINEST, coarse_enough, grid_step, sampler_loss
 from sklearn_puffer._numerics import smallest_within
 from sklearn_puffer._words import shown
-from sklearn_puffer.iteration import gaussian_shifts, iteration_loss, shuffled_loss, worst_shifts
+from sklearn_puffer.iteration import gaussian_shifts, iteration_loss, worst_shifts
 from sklearn_puffer.notions import RenyiPufferfish
 
 _OUTWARDS = 1.0 + 1e-12  # more than the rounding of the few operations it stands for
@@ -70,15 +70,12 @@ class Dependence:
         Between two values of a record within the declared bounds.
     records : tuple of int or None
         The positions of the records that are secret; None for all.
-    shuffled : bool
-        Whether the order is a secret uniform permutation.
     """
 
     correlation: Any = 0.0
     sensitivity: float = math.inf
     distance: float = 1.0
     records: tuple[int, ...] | None = None
-    shuffled: bool = False
 
 
 @dataclass(frozen=True)
@@ -155,13 +152,8 @@ class Iteration:
 
     # -------------------------------------------------------------------------- losses at sigma = 1
 
-    def unit_losses(self, dependence: Dependence, alpha: float) -> FloatArray:
-        """Return the loss at sigma = 1 without rounding: of the worst record, or of each step.
-
-        In a secret order a record is equally likely in every step, except in a last step of fewer
-        records, where it is less likely. That step is taken as equally likely, which is safe as its
-        loss is the largest: of the last weights it is, of a mean it is set to the largest.
-        """
+    def unit_loss(self, dependence: Dependence, alpha: float) -> float:
+        """Return the loss of the worst record at sigma = 1, without rounding."""
         if np.ndim(dependence.correlation):
             # no secret record has larger sums of shifts to the end (see (2) in `iteration`),
             # also where the ball's diameter replaces the first shifts
@@ -173,48 +165,30 @@ class Iteration:
                 records=dependence.records,
                 **self._bounds(dependence),
             )
-            return np.array([self._unit_loss(worst, alpha)])
+            return self._unit_loss(worst, alpha)
         secret, other = self._displacements(dependence)
         if self.n_averaged > 1:
             apart = self._distances_of_means(secret, other)[self._worst_secret_steps(dependence)]
-            losses: FloatArray = alpha * np.square(apart) / 2.0 * _OUTWARDS
-            if not dependence.shuffled:
-                return np.array([losses.max()])
-            if self.n_records % self.batch_size:
-                losses[-1] = losses.max()
-            return losses
-        hides = dependence.shuffled and (self.at_every_step or self.factor < 1.0)
-        if hides and secret > other:
-            if other > 0.0:
-                return self._losses_by_step(secret, other, alpha)
-            # No other record moves. After k more steps the shift s has shrunk to c^k s, which noise
-            # at the end has to hide. With noise at each step, the shifts a_t of Thm 5.2 are chosen
-            # in proportion to c^(T - t): the sum of their squares is c^(2k) s^2 over the sum of
-            # c^(2j), j = 0..k.
-            squares = np.square(self._powers()[: self.n_steps])
-            hidden = np.cumsum(squares) if self.at_every_step else np.ones_like(squares)
-            shares = (squares / hidden * (1.0 + 4e-16 * self.n_steps))[::-1]
-            return np.asarray(alpha * (secret / self.batch_size) ** 2 / 2.0 * shares * _OUTWARDS)
-        anywhere = dependence.records is None or dependence.shuffled
-        last = self.n_records - 1 if anywhere else max(dependence.records or (0,))
+            return float((alpha * np.square(apart) / 2.0 * _OUTWARDS).max())
+        records = dependence.records
+        last = self.n_records - 1 if records is None else max(records or (0,))
         s = self._shifts_given_step(secret, other, last // self.batch_size)
-        return np.array([self._unit_loss(s, alpha)])
+        return self._unit_loss(s, alpha)
 
-    def loss(self, unit_losses: FloatArray, sigma: float, alpha: float) -> float:
-        """Return the loss for these unit losses, rounding included, rounded up."""
-        if not unit_losses.any():
+    def loss(self, unit_loss: float, sigma: float, alpha: float) -> float:
+        """Return the loss for this unit loss, rounding included, rounded up."""
+        if unit_loss == 0.0:
             return 0.0
         extra = math.sqrt(alpha / 2.0) * self.error(sigma)
-        losses = ((np.sqrt(unit_losses) + extra) / sigma) ** 2 * _OUTWARDS
-        return float(losses[0]) if losses.size == 1 else float(shuffled_loss(losses, alpha))
+        return float(np.square((math.sqrt(unit_loss) + extra) / sigma) * _OUTWARDS)
 
-    def smallest_sigma(self, unit_losses: FloatArray, alpha: float, epsilon: float) -> float:
+    def smallest_sigma(self, unit_loss: float, alpha: float, epsilon: float) -> float:
         """Return the smallest sigma whose loss is within epsilon; the loss is evaluated there."""
-        start = math.sqrt(float(unit_losses.max()) / epsilon)
+        start = math.sqrt(unit_loss / epsilon)
         if start == 0.0:
             return 0.0
         return smallest_within(
-            lambda sigma: self.loss(unit_losses, sigma, alpha), epsilon, start, _TOLERANCE
+            lambda sigma: self.loss(unit_loss, sigma, alpha), epsilon, start, _TOLERANCE
         )
 
     # ------------------------------------------------------------------------------ shifts of steps
@@ -293,8 +267,6 @@ class Iteration:
         in one of them the less, the later it comes.
         """
         first = self.n_steps - self.n_averaged
-        if dependence.shuffled:
-            return np.arange(self.n_steps)
         if dependence.records is None:
             return np.array([first])
         steps = np.unique(np.array(dependence.records) // self.batch_size)
@@ -314,21 +286,6 @@ class Iteration:
                 last[0] = (last[0] + self.diameter * self.factor) * _OUTWARDS
                 restarts.append(last)
         return restarts
-
-    def _losses_by_step(self, secret: float, other: float, alpha: float) -> FloatArray:
-        """Return a bound on the loss for each step of the secret record, in ascending order.
-
-        All other records are alike. So if the secret record comes later, no sum of shifts from a
-        step to the end is smaller, nor is the loss (see (2) in `iteration`), also where the ball's
-        diameter replaces the first shifts. The loss is computed for some steps, and bounds those of
-        the steps before.
-        """
-        losses, step = np.empty(self.n_steps), self.n_steps - 1
-        while step >= 0:  # of the last step, and of others that are sparser towards the start
-            s = self._shifts_given_step(secret, other, step)
-            losses[: step + 1] = self._unit_loss(s, alpha)
-            step -= max(1, (self.n_steps - 1 - step) // 4)
-        return losses
 
 
 # ---------------------------------------------------------------------------------- the calibration
@@ -354,7 +311,7 @@ def calibrate_descent(
         "uncorrelated": replace(dependence, correlation=0.0),
         "group privacy": replace(dependence, correlation=1.0, sensitivity=math.inf),
     }
-    units = {name: iteration.unit_losses(case, notion.alpha) for name, case in cases.items()}
+    units = {name: iteration.unit_loss(case, notion.alpha) for name, case in cases.items()}
     sigmas = {
         name: iteration.smallest_sigma(unit, notion.alpha, (notion.epsilon - extra) / _OUTWARDS)
         for name, unit in units.items()
@@ -399,14 +356,11 @@ def assumptions(dependence: Dependence, other_targets: str, further: Sequence[st
     if dependence.records is not None:
         n_chosen = len(dependence.records)
         secret = f"any two values of each of {n_chosen} chosen records are protected."
-    order = "Records are used in the order given, which may be known."
-    if dependence.shuffled:
-        order = "The order in which records are used is a uniform permutation that nobody knows."
     return [
         "A secret is the value of one whole record, its features and its target together; "
         + secret,
         _about_dependence(dependence, other_targets),
-        order,
+        "Records are used in the order given, which may be known.",
         "The number of records, all parameters of the estimator (bounds, learning rate, batch "
         "size, scaling of the intercept) and the names of the columns are public: none may be "
         "chosen by looking at these records.",
