@@ -390,6 +390,13 @@ def test_scores_that_tell_nothing_differ_by_less_than_chance_is_said_to_make(n, 
     chance = Task("y", LogisticRegression(), target).chance(np.arange(n))
     areas = [roc_auc_score(target, rng.random(n)) for _ in range(400)]
     assert 1.8 * np.std(areas) < chance < 2.2 * np.std(areas)
+    several = rng.integers(0, 5, n)
+    chance = Task("y", LogisticRegression(), several).chance(np.arange(n))
+    means = []
+    for _ in range(200):
+        seen = rng.dirichlet(np.ones(5), n)
+        means.append(np.mean([roc_auc_score(several == k, seen[:, k]) for k in range(5)]))
+    assert 1.8 * np.std(means) < chance < 3.0 * np.std(means)
     regressed = Task("y", LinearRegression(), rng.random(n))
     assert regressed.chance(np.arange(n)) == pytest.approx(1.5 / math.sqrt(n))
 

@@ -182,14 +182,16 @@ class Task:
         """Return by how much two scores of so many rows may differ by chance.
 
         Two standard errors: of areas under the ROC curve those of ranks without a signal (H. Mann
-        and D. Whitney, 1947), on the mean over classes; of R2 the largest, by Fisher's formula.
+        and D. Whitney, 1947), where all but one class have scores of their own; of R2 the largest,
+        by Fisher's formula.
         """
         known = np.intersect1d(rows, known_rows(self.target))
         if is_regressor(self.model):
             return 1.5 / math.sqrt(len(known))
         _, counts = np.unique(self.target[known], return_counts=True)
         others = np.maximum(len(known) - counts, 1)
-        return float(2.0 * np.sqrt((1.0 / counts + 1.0 / others) / 12.0).mean())
+        variance = ((1.0 / counts + 1.0 / others) / 12.0).mean()
+        return float(2.0 * math.sqrt(variance / max(len(counts) - 1, 1)))
 
     def score(self, learnt: Any, target: Array, true: Any, train: Array, test: Array) -> float:
         """Return how well a model does on true rows that learnt from others: AUC or R^2.
