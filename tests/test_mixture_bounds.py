@@ -394,7 +394,9 @@ def test_bounds_never_rise_with_the_noise(noise, notion, pair):
 
 @pytest.mark.parametrize("noise", NOISES, ids=lambda noise: type(noise).__name__)
 @pytest.mark.parametrize("pair", [PAIR, STILL], ids=["stretched", "translated"])
-@pytest.mark.parametrize("factor", [0.3, 2.0, 9.0])
+@pytest.mark.parametrize(
+    "factor", [2.0, *(pytest.param(x, marks=pytest.mark.slow) for x in (0.3, 9.0))]
+)
 def test_the_average_is_within_the_tail_form_and_the_largest_move(noise, pair, factor):
     for notion, other in [
         (CHANCE, bounds.approximate),

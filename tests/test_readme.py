@@ -232,6 +232,7 @@ PASTED = [
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of few rows
+@pytest.mark.usefixtures("few_trees")  # what attackers reach is printed, and not looked at
 @pytest.mark.parametrize("page", PASTED)
 def test_each_block_of_a_page_runs_by_itself_or_says_that_it_goes_on(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

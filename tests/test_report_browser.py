@@ -53,7 +53,7 @@ def hostile_table():
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory):
+def pages(tmp_path_factory, quick_attackers):
     """Return each kind of report as a file, with hostile names wherever a name can be."""
     table, folder = hostile_table(), tmp_path_factory.mktemp("reports")
     with warnings.catch_warnings():
@@ -157,7 +157,7 @@ def adult(table):
 
 
 @pytest.fixture(scope="module")
-def planned(adult):
+def planned(adult, quick_attackers):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return plan(adult[:1200], "sex", n_prototypes=8, n_bins=5, public=["age", "education"])
