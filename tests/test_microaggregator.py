@@ -22,6 +22,7 @@ from sklearn_puffer import (
     PufferfishRelease,
     PufferfishWarning,
     UnseenValuesWarning,
+    report,
 )
 from sklearn_puffer._microaggregator import fit
 from sklearn_puffer._microaggregator.estimator import ReleasedRows
@@ -382,6 +383,22 @@ def test_who_holds_the_list_of_a_part_of_the_fitted_people_is_named_as_not_cover
     assert beyond[0] == 0.0
     assert beyond[1] > 0.1
     assert "in a released file, be it of some of the fitted ones" in rows.certificate_.details()
+
+
+def test_figures_of_a_certificate_show_the_last_secret_to_who_knows_all_others():
+    """So it names him as not covered, and recipients get the report, which has no figures."""
+    table, pages, figures = people(600, seed=6)[["ill", "age", "job"]], [], []
+    for last in ("yes", "no"):
+        secrets = [*table["ill"][:-1], last]
+        rows = PufferfishMicroaggregator(sensitive="ill", n_prototypes=6)
+        certificate = rows.fit(table.assign(ill=secrets)).certificate_
+        figures.append(certificate.facts.counted)
+        pages.append(str(report(rows, kind="external").markdown).partition("| not named")[0])
+        assert "figures of this certificate, which show the last one's secret" in str(
+            certificate.details()
+        )
+    assert figures[0] != figures[1]
+    assert pages[0] == pages[1]
 
 
 def test_what_is_said_as_counted_is_said_of_readers_who_join_a_label_too():

@@ -277,8 +277,9 @@ def not_covered(facts: PrototypeFacts) -> list[str]:
     if facts.labels:
         labels += ", y among them"
     told = [
-        "Not covered: readers who know the rows of all other fitted people and the channel or the "
-        "counts (keep counts_, channel_ and saved files where the table is).",
+        "Not covered: readers who know the rows of all other fitted people and the channel, the "
+        "counts or the figures of this certificate, which show the last one's secret (keep "
+        "counts_, channel_ and saved files where the table is, and give recipients the report).",
         "Not covered: readers who hold the list of the people in a released file, be it of some "
         "of the fitted ones; who holds the list of all fitted people is covered for one released "
         "row, not for all rows together.",
@@ -322,10 +323,10 @@ TERMS = Terms(
         "Each row is released once, or alike each time by an id and a key.",
     ),
     left_out=(
-        "Readers who know the rows of all other fitted people and the channel or the counts are "
-        "not covered. Nor are readers who hold the list of the people in a released file, be it of "
-        "some of the fitted ones; who holds the list of all fitted people is covered for one "
-        "released row, not for all rows together.",
+        "Readers who know the rows of all other fitted people and the channel, the counts or the "
+        "figures of the certificate are not covered. Nor are readers who hold the list of the "
+        "people in a released file, be it of some of the fitted ones; who holds the list of all "
+        "fitted people is covered for one released row, not for all rows together.",
         "Further facts of a person, and labels that are joined later, are not covered unless "
         "they were named as known or joined.",
         "A second independent release of a row, as by another fit, tells far more.",
