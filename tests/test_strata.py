@@ -279,6 +279,30 @@ def test_a_changed_artifact_is_refused(rows):
         PufferfishRelease.from_json(json.dumps(record))
 
 
+def law(rng, n):
+    ill = rng.random(n) < 0.4
+    columns = pd.DataFrame(rng.normal(size=(n, 3)) + 0.9 * ill[:, None], columns=list("uvw"))
+    return columns.assign(ill=ill, town=rng.integers(0, 3, n))
+
+
+def test_chance_moves_new_people_of_small_strata_beyond_the_budget_and_is_told_of():
+    """Typical rows are as frequent as in fit on average alone: the promise is for fit's shares."""
+    rng = np.random.default_rng(7)
+    table, new = law(rng, 600), law(rng, 40_000)
+    rows = fitted(table, sensitive="ill", known="town", n_prototypes=12)
+    cells, n, worst_odds = rows.assign(new), len(rows.prototypes_), 0.0
+    for town, channel in rows.channel_.items():
+        here = (new["town"] == town).to_numpy()
+        counts = [np.bincount(cells[here & (new["ill"] == s)], minlength=n) for s in (0, 1)]
+        released = np.array([each / each.sum() for each in counts]) @ channel.toarray()
+        told = released[:, released.max(axis=0) > 0.0]
+        worst_odds = max(worst_odds, np.abs(np.log(told[0] / told[1])).max())
+    assert 1.05 < worst_odds < rows.certificate_.facts.joint
+    assert "In strata of a few hundred rows it often has it." in rows.certificate_.details()
+    plain = fitted(table, sensitive="ill", public=["u", "v", "w"], n_prototypes=12)
+    assert "In strata of a few" not in plain.certificate_.details()
+
+
 def test_joined_labels_are_bounded_within_each_stratum():
     table = TABLE.assign(label=TABLE["ill"] ^ (TABLE["age"] > 70))
     rows = fitted(
