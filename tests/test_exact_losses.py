@@ -716,3 +716,14 @@ def test_integrands_grow_no_more_around_panels_than_stated_in_any_unit(noise):
             grown = [mpmath.log(abs(h(mpmath.mpc(z)) / h(mpmath.mpf(middle)))) for h in densities]
             for side, (own, other) in enumerate((grown, grown[::-1])):
                 assert alpha * own - (alpha - 1.0) * other <= found[1][side, k]
+
+
+def test_losses_of_very_many_values_are_as_narrow_as_those_of_few_where_noise_reaches_few():
+    counts = np.random.default_rng(2).integers(1, 20, (2, 30_000))
+    p, q = (Discrete.from_counts(np.arange(30_000), each) for each in counts)
+    kernel = np.exp(-0.5 * np.square(np.arange(-120, 121) / 3.0))
+    logs = [np.log(np.convolve(each / each.sum(), kernel, mode="same")) for each in counts]
+    seen = float(np.abs(logs[0] - logs[1]).max())  # at the values themselves
+    loss = privacy_loss(p, q, Gaussian(3.0), Pufferfish(1.0))
+    assert seen <= loss.upper <= loss.lower * (1.0 + 1e-9)
+    assert loss.upper < 1.01 * seen

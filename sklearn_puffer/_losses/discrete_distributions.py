@@ -18,6 +18,7 @@ functions is), which `_losses.mixtures` asks for.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf, log, pi
 
@@ -70,8 +71,9 @@ class DiscretePair(SmoothPair):
         self.atoms, self._masses, self._log_masses = atoms, masses, log_masses
         self._noise = noise
         self.unit = float(noise.axis_scales(1)[0])
-        self.weight = len(atoms)
         self._kernel = _kernel_of(noise)
+        last = np.searchsorted(atoms, atoms + 2.0 * self._kernel.window, side="right")
+        self.weight = int((last - np.arange(len(atoms))).max())  # the most that a point may need
         known = np.where(np.isfinite(log_masses), log_masses, 0.0)
         # where floats hold all masses well, no logs of them are needed
         self._in_floats = (np.isneginf(log_masses) | (masses > _SMALLEST_FLOAT)).all(axis=1)
@@ -148,9 +150,8 @@ class DiscretePair(SmoothPair):
         """Return bounds on the masses of panels; ends may be infinite."""
         order = np.argsort(low, kind="stable")
         bounds = np.empty((2, 2, len(low)))
-        rows = max(1, _BLOCK // len(self.atoms))
-        for start in range(0, len(low), rows):
-            block = order[start : start + rows]
+        for stretch in self._stretches(low[order]):
+            block = order[stretch]
             bounds[:, :, block] = self._block_masses(low[block], high[block])
         least, most = bounds
         most = np.minimum(most + SMALLEST_MASS, 1.0)
@@ -165,6 +166,16 @@ class DiscretePair(SmoothPair):
         sums[0] *= 1.0 - margin
         sums[1] *= 1.0 + margin
         return sums
+
+    def _stretches(self, points: FloatArray) -> Iterator[slice]:
+        """Yield stretches of ascending points that are few, and need about the same atoms."""
+        rows, start = max(1, _BLOCK // self.weight), 0
+        reach = min(self._kernel.window, 1e300)  # finite, as a tail begins at -inf
+        while start < len(points):
+            near = int(np.searchsorted(points, points[start] + reach, side="right"))
+            stop = min(start + rows, near)
+            yield slice(start, stop)
+            start = stop
 
     def _window(self, low: float, high: float) -> slice:
         """Return the atoms whose terms may exceed e^-760 between two points."""
@@ -199,9 +210,7 @@ class DiscretePair(SmoothPair):
         order = np.argsort(points, kind="stable")
         points = points[order]
         densities = PointDensities.empty(len(points))
-        rows = max(1, _BLOCK // len(self.atoms))
-        for start in range(0, len(points), rows):
-            block = slice(start, start + rows)
+        for block in self._stretches(points):
             self._fill(points[block], PointDensities(*(field[:, block] for field in densities)))
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
