@@ -412,7 +412,7 @@ def test_an_audit_that_could_not_find_any_leak_says_so_in_its_first_line():
     blind = made({"findable": math.inf})
     weak = made({"findable": 2.0}, caught=False)
     few = "rows are too few to find any leak, however large"
-    same = "they find no more than is allowed in the rows as they are, either"
+    same = "they find nothing for certain in the rows as they are, either"
     for found, why in ((blind, few), (weak, same)):
         first = str(found).partition("\n")[0]
         assert first.endswith(f"COULD NOT HAVE FOUND IT: {why}.")

@@ -116,7 +116,9 @@ def test_two_readers_and_what_is_not_covered_have_a_line_each(rows):
     assert "A row that was not fitted: whoever knows the distribution" in text
     assert "A fitted row: whoever holds the list of fitted rows" in text
     assert text.count("Not covered: ") == 5
-    assert text.startswith("Certificate: holds, with sampling error allowed for (95%)")
+    assert text.startswith(
+        "Certificate: holds, with sampling error of shares of secrets allowed for (95%)"
+    )
     assert "as frequent among similar rows as counted, within sampling error (95%)" in text
     counted = PufferfishMicroaggregator(sensitive="ill", n_prototypes=4, level=None).fit(TABLE)
     assert "sampling error may move the odds" in counted.certificate_.details()

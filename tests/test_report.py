@@ -554,6 +554,68 @@ def test_the_first_line_for_recipients_says_for_whom_the_guarantee_does_not_hold
         assert headline == told
 
 
+@pytest.mark.parametrize("how", ["noise", "typical row"])
+def test_recipients_of_an_artifact_read_that_only_listed_pairs_are_protected(how):
+    made = {"noise": make_noiser, "typical row": typical}[how]
+    release = made(make_table(0, 400), secret_pairs=[("no", "yes")])
+    read_back = PufferfishRelease.from_json(release.to_json())
+    told = report(read_back, kind="external").to_dict()["sections"]
+    [secrets] = [part for part in told if part["title"] == "Protected secrets"]
+    [said] = secrets["sentences"]
+    assert said.endswith("; the certificate lists the pairs of them that are protected.")
+
+
+def typical(table, **settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return PufferfishMicroaggregator(n_prototypes=4, sensitive="loan", **settings).fit(table)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"level": None}, "nor for people of the list who know whose rows are theirs"),
+        ({"level": None}, "of few others with his secret he may be certain"),
+        ({"values": "drawn"}, "more may be told of a fitted row than the budget"),
+        ({"values": "drawn"}, "as a value drawn from those of a group"),
+        ({"joined": "paid"}, "labels that are joined later (other than 'paid')"),
+        ({}, "may be one person's"),
+    ],
+)
+def test_recipients_of_typical_rows_read_what_the_settings_leave_open(settings, said):
+    table = make_table(0, 400).assign(paid=np.arange(400) % 3 == 0)
+    told = str(report(typical(table, **settings), kind="external"))
+    assert said in " ".join(told.split())
+    if settings:
+        plain = str(report(typical(table), kind="external"))
+        assert said not in " ".join(plain.split())
+
+
+@pytest.mark.parametrize("made", [typical, lambda table, **known: exchanged(table, **known)])
+def test_known_columns_in_bins_are_not_said_to_be_released_as_they_are(made):
+    table = make_table(0, 400).assign(age=np.random.default_rng(2).permutation(400))
+    told = report(made(table, known={"age": 3}), kind="external").to_dict()["sections"]
+    [columns] = [part for part in told if part["title"] == "Released columns"]
+    ways = dict(columns["table"]["rows"])
+    assert ways["age"] == "in bins or merged, since a reader may know it"
+
+
+def test_the_first_line_says_that_a_swap_without_a_limit_for_insiders_leaves_them_out():
+    table = make_table(0, 400).sample(frac=1.0, random_state=0, ignore_index=True)
+    headline = report(exchanged(table, insiders=None), kind="external").page.headline
+    assert headline.endswith("readers named below, but NOT for people in the table")
+
+
+def test_an_audit_or_a_plan_of_another_release_is_refused(noiser, audited):
+    other = make_noiser(make_table(5))
+    with pytest.raises(ValueError, match="audit is of a noiser of fingerprint"):
+        report(other, audit=audited)
+    table = make_table(0, 400)
+    found = plan(table, "loan", epsilon=5.0)
+    with pytest.raises(ValueError, match="plan is of epsilon=5, and this noiser guarantees"):
+        report(noiser, plan=found)
+
+
 def test_recipients_read_on_the_first_line_that_the_order_tells_a_secret(noiser):
     told = report(noiser, kind="external")
     assert told.page.headline.endswith("BUT THE ORDER OF ROWS OR IDS, OR THE INDEX, TELLS A SECRET")
@@ -753,9 +815,9 @@ def typical_rows(table):
     return PufferfishMicroaggregator(sensitive="loan", n_prototypes=4).fit(table)
 
 
-def exchanged(table):
+def exchanged(table, known="old", **settings):
     table = table.assign(client=np.arange(len(table)))
-    return PufferfishSwap(sensitive="loan", ids="client", known="old").fit(table)
+    return PufferfishSwap(sensitive="loan", ids="client", known=known, **settings).fit(table)
 
 
 OTHERS = {"typical row": typical_rows, "exchanged with its row": exchanged}
@@ -855,7 +917,7 @@ def test_the_first_page_says_in_odds_what_a_whole_file_of_typical_rows_told_its_
     rows, told = OTHERS["typical row"](table), {}
     for budget in (1e-3, 50.0):
         certificate = altered(rows.certificate_, epsilon=budget)
-        told[budget] = certificate._figures()[-1]
+        told[budget] = next(row for row in certificate._figures() if row[0] == "Whole file")
     figure = math.exp(rows.certificate_.prototypes.table)
     assert float(told[50.0][1].removesuffix(" times")) == pytest.approx(figure, abs=0.011)
     assert "MORE THAN OF ONE ROW" in told[1e-3][2]
@@ -879,7 +941,7 @@ def test_who_signs_a_swap_that_was_read_from_json_decides_what_who_fitted_it_doe
     told = decisions(swap)
     name = "none" if known is None else next(iter(known)) if isinstance(known, dict) else known
     assert f"(taken as known: {name})" in told[0]
-    assert told[1].startswith("Ids: whether values of client say")
+    assert told[1].startswith("Ids: whether client may go out at all, beside a row that is often")
     assert decisions(PufferfishRelease.from_json(swap.to_json())) == told
 
 

@@ -180,7 +180,7 @@ class PrototypeCertificate(Certificate):
         verdict, level = "holds" if self.holds else "DOES NOT HOLD", self.facts.level
         if level is None:
             return f"{verdict} for shares of secrets as counted"
-        return f"{verdict}, with sampling error allowed for ({level:.0%})"
+        return f"{verdict}, with sampling error of shares of secrets allowed for ({level:.0%})"
 
     def check(self, table: Any, *, verbose: int = 0) -> NoReturn:
         """Refuse: a certificate of typical rows holds no distribution of the fitted rows.
@@ -216,8 +216,12 @@ class PrototypeCertificate(Certificate):
         if self._dangers():
             whole += "; MORE THAN OF ONE ROW: keep it from such readers"
         rows = ["Different rows", f"{facts.n_prototypes}", number]
+        told = [["Whole file", times(facts.table), whole]]
+        if facts.joint is not None and facts.joint > self.epsilon:
+            chance = "typical rows more or less frequent than in fit, as chance has it"
+            told.append(["New people", times(facts.joint), f"shift of odds at most, with {chance}"])
         # columns that are drawn one by one make more rows
-        return [rows] * (facts.drawn is None) + [["Whole file", times(facts.table), whole]]
+        return [rows] * (facts.drawn is None) + told
 
     def _risks(self) -> list[str]:
         """Return the greatest risks: a second release, and further knowledge of readers."""
@@ -315,31 +319,55 @@ def not_covered(facts: PrototypeFacts) -> list[str]:
     return told
 
 
-TERMS = Terms(
-    how="as the values of a typical row",
-    about="a row becomes the typical row of a group of similar ones, which is drawn",
-    granted=(
-        "The reader knows what is named above, and nothing else about a row.",
-        "New rows follow the distribution of the fitted ones, and rows are independent of each "
-        "other: what one person's row tells about another is not covered.",
-        "Each row is released once, or alike each time by an id and a key.",
-    ),
-    left_out=(
+def terms_of(facts: PrototypeFacts, known: Sequence[Name], coarse: Sequence[Name]) -> Terms:
+    """Return the terms of a release for a report: of all facts it reads settings alone."""
+    labels = "labels that are joined later"
+    if facts.joined:
+        labels += f" (other than {listed(list(facts.joined))})"
+    left_out = [
         "Readers who know the rows of all other fitted people and the channel, the counts or the "
         "figures of the certificate are not covered. Nor are readers who hold the list of the "
         "people in a released file, be it of some of the fitted ones; who holds the list of all "
         "fitted people is covered for one released row, not for all rows together.",
-        "Further facts of a person, and labels that are joined later, are not covered unless "
-        "they were named as known or joined.",
+        f"Further facts of a person, and {labels}, are not covered unless they were named as known "
+        "or joined.",
         "A second independent release of a row, as by another fit, tells far more.",
-    ),
-    whole="Who gets the whole file: people whose rows were not fitted are covered, if people are "
-    "independent of each other. Of fitted people the proof is about one released row alone; what "
-    "the whole file tells of them was simulated, and is not proven.",
-    again="each person's rows once, or alike each time by an id and a key",
-    beyond=", but NOT for who holds the list of fitted people and reads a whole file",
-)
-"""The terms of every release of typical rows, for a report."""
+        "The typical rows themselves are not protected: a median, or a most frequent category, may "
+        "be one person's.",
+    ]
+    how, beyond = "as the values of a typical row", ""
+    about = "a row becomes the typical row of a group of similar ones, which is drawn"
+    if facts.values == "drawn":
+        how, about = "as a value drawn from those of a group", f"{about}; its values are drawn anew"
+        left_out.append(
+            "Values are drawn from those of fitted rows: to a reader who does not hold the list of "
+            "these, more may be told of a fitted row than the budget."
+        )
+    if facts.level is None:
+        beyond = ", nor for people of the list who know whose rows are theirs"
+        left_out.append(
+            "Shares of secrets are taken as counted, without their sampling error. Who knows which "
+            "fitted row is his own is not covered: of few others with his secret he may be certain."
+        )
+    return Terms(
+        how=how,
+        about=about,
+        granted=(
+            "The reader knows what is named above, and nothing else about a row.",
+            "New rows follow the distribution of the fitted ones, and rows are independent of each "
+            "other: what one person's row tells about another is not covered.",
+            "Each row is released once, or alike each time by an id and a key.",
+        ),
+        left_out=left_out,
+        whole="Who gets the whole file: people whose rows were not fitted are covered, if people "
+        "are independent of each other. Of fitted people the proof is about one released row "
+        "alone; what the whole file tells of them was simulated, and is not proven.",
+        again="each person's rows once, or alike each time by an id and a key",
+        beyond=f", but NOT for who holds the list of fitted people and reads a whole file{beyond}",
+        known=known,
+        coarse=coarse,
+    )
+
 
 # ----------------------------------------------------------------------------------- the figures
 

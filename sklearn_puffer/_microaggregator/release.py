@@ -11,7 +11,7 @@ constant channel of the whole table, which tells nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -20,7 +20,7 @@ import numpy as np
 from sklearn_puffer._base import Array, IntArray, task
 from sklearn_puffer._codes import Column, learn_column, row_blocks
 from sklearn_puffer._documents import Fields, digest, read_as
-from sklearn_puffer._microaggregator.certificate import TERMS, PrototypeCertificate
+from sklearn_puffer._microaggregator.certificate import PrototypeCertificate, terms_of
 from sklearn_puffer._microaggregator.coordinates import (
     Axis,
     Coordinates,
@@ -367,7 +367,9 @@ class TypicalRows(Mechanism):
 
     def terms(self, release: Any) -> Terms:
         """Return the terms of the release for a report."""
-        return replace(TERMS, known=[column.name for column in self._known])
+        coarse = [column.name for column in self._known if column.edges is not None]
+        known = [column.name for column in self._known]
+        return terms_of(release.certificate_.facts, known, coarse)
 
     def fingerprint(self, certificate: Any, *about: Any) -> str:
         """Return the digest of all that decides what is drawn, and of ``about``."""

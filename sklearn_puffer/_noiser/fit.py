@@ -497,6 +497,8 @@ def _check_bare_loss(read: TableRead, problem: Problem, known: str, kept: list[i
         return
     names = [read.public[k] for k in kept]
     how = "by itself that already tells" if len(names) == 1 else "together they already tell"
+    if any(len(group) > 1 for group in problem.groups):  # a part for each set of columns
+        how = "with the pattern of missing values that already tells"
     last = "choose a larger epsilon"
     if math.isinf(lost):
         last = "allow a delta, for some value rules a secret out"

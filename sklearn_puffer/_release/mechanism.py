@@ -112,9 +112,11 @@ class Terms:
     # whether it covers that
     whole: str = "Nothing is said of who gets the whole file, and not one row."
     again: str = "the same rows once"  # how often: ends "release ..."
+    reader: str = "a reader of one row"  # to whom its limit is of the best guess at a secret
     beyond: str = ""  # for whom it does not hold: ends the headline for recipients
     # columns that readers are taken to know, where it names them
     known: Sequence[Name] | None = None
+    coarse: Sequence[Name] = ()  # those of the known ones that are released in bins or merged
     ids: Sequence[Name] = ()  # columns that stay with people, and are taken to say nothing of them
 
 

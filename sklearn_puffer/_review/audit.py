@@ -66,7 +66,7 @@ NO_PROOF = (
 )
 _BLUNT = math.log(10.0)
 """How far beyond its limit a leak must be found from, so that the audit tells little."""
-_FACTS = ["name", "version", "date", "promise"]
+_FACTS = ["name", "version", "date", "promise", "fingerprint"]
 _FACTS += ["n_rows", "n_given", "n_train", "n_choose", "n_test"]
 
 
@@ -121,8 +121,9 @@ class Audit(Document):
         The readers, and what each of them knows.
     notes : tuple of str
         What else to know.
-    version, date, name : str
-        Of the library, the time (UTC, ISO 8601), and the name that `named` gave the table.
+    version, fingerprint, date, name : str
+        Of the library, of the certificate, the time (UTC, ISO 8601), and the name that `named`
+        gave the table.
 
     Examples
     --------
@@ -150,6 +151,7 @@ class Audit(Document):
     knows: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     version: str = ""
+    fingerprint: str = ""
     date: str = field(default="", compare=False)
     name: str = field(default="", compare=False)
 
@@ -234,7 +236,7 @@ class Audit(Document):
     def _findable(self) -> str:
         """Return the power of the audit: the smallest shift that any attack would have found."""
         if not self.caught:
-            return "they find no more than is allowed in the rows as they are, either"
+            return "they find nothing for certain in the rows as they are, either"
         if not self._sees():
             return "rows are too few to find any leak, however large"
         best = min(self.attacks, key=lambda attack: attack.findable)
@@ -312,7 +314,7 @@ class Audit(Document):
                 can = "attackers are too weak, rows too few, or columns hardly tell the secrets"
             elif not sees:
                 can = "rows are too few to see a breach; audit more"
-            more = "more than is allowed" if self.caught else "no more than was guaranteed"
+            more = "more than is allowed" if self.caught else "nothing beyond the limit for certain"
             lines.append(f"Control: from the rows AS THEY ARE fresh models tell {more}: {can}.")
         lines += [*([] if self.findings else [NO_PROOF]), *self.notes, INTERNAL]
         return Page(self._headline(), lines, list(self._sections()))
@@ -536,6 +538,7 @@ def audit(
         untested=tuple(untested),
         knows=tuple({reader.name: reader.knows for reader in readers}.items()),
         promise=certificate.promise(),
+        fingerprint=certificate.fingerprint,
         n_rows=len(release.raw),
         n_given=n_given,
         n_train=len(parts.train),

@@ -16,6 +16,7 @@ from typing import Any
 
 from sklearn_puffer._base import check_choice
 from sklearn_puffer._certificates import UncertifiedError
+from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._documents import (
     Document,
     Page,
@@ -235,6 +236,7 @@ def report(
 _HEAD = ["figure", "value", "beside it"]
 _ORDER_TELLS = "BUT THE ORDER OF ROWS OR IDS, OR THE INDEX, TELLS A SECRET"
 _USELESS = "BUT OF LITTLE USE: A CONSTANT IN THEIR PLACE WOULD CHANGE VALUES NO MORE"
+_IN_BINS = "in bins or merged, since a reader may know it"
 _LEFT_OUT = (
     "What is computed from the raw rows is left out: how much changes and survives, exact losses, "
     "numbers of rows, values of columns (and pairs of secrets that were not declared), the "
@@ -330,7 +332,7 @@ class _Settings:
         certificate = self.certificate
         whole = [self.terms.whole] if certificate.holds else []
         example = [certificate.notion.example()] if certificate.holds and not self.apart else []
-        return [*certificate._promises(), *whole, *example]
+        return [*certificate._promises(), *example, *whole]
 
     def granted(self) -> list[str]:
         """Return what the guarantee takes for granted."""
@@ -339,13 +341,14 @@ class _Settings:
 
     def columns(self) -> Section:
         """Return how each column is released."""
-        ways = dict[str, list[str]]()
+        ways, coarse = dict[str, list[str]](), self.terms.coarse
         for name in self.released:
             known = name in (self.known or [])
             way = "as it is, since a reader may know it" if known else self.terms.how
+            ways.setdefault(_IN_BINS if name in coarse else way, []).append(shown(name))
+        for name in self.rules.passed:
+            way = _IN_BINS if name in coarse else "as it is, and NOT protected"
             ways.setdefault(way, []).append(shown(name))
-        if passed := [shown(name) for name in self.rules.passed]:
-            ways["as it is, and NOT protected"] = passed
         cells = [[", ".join(names), way] for way, names in ways.items()]
         head = ["columns", "how each is released"]
         return Section("Released columns", self.terms.about, [head, *cells])
@@ -361,7 +364,7 @@ class _Settings:
             cells = [["sensitive", "secret", "against"], *(list(map(shown, p)) for p in pairs)]
             return Section("Protected secrets", cells=cells)
         which = "every one is protected against every other of its column"
-        if declared is None:
+        if say.ONLY_LISTED in self.certificate.assumptions:  # an artifact does not name them
             which = "the certificate lists the pairs of them that are protected"
         one = f"one value of {' or of '.join(sensitive)}"
         if any(isinstance(pair.secret, tuple) for pair in self.certificate.pairs):
@@ -376,7 +379,8 @@ class _Settings:
         if self.bounds_odds:
             factor = times(self.certificate.epsilon)
             shift = ["Shift of odds", factor, f"at most, by the budget {budget}{pair}"]
-        guess = ["Best guess at a secret", most, f"at most, where it was 50.0 % before{pair}"]
+        beside = f"at most for {self.terms.reader}, where it was 50.0 % before{pair}"
+        guess = ["Best guess at a secret", most, beside]
         return Section("At a glance", cells=[_HEAD, shift, guess])
 
 
@@ -405,6 +409,17 @@ class _Rows(_Settings):
             raise ValueError(
                 f"audit is of a noiser with another guarantee, {audit.promise!r}, and that of this "
                 f"one is {promise!r}; audit this one, or leave it out."
+            )
+        if audit is not None and audit.fingerprint != self.certificate.fingerprint:
+            raise ValueError(
+                f"audit is of a noiser of fingerprint {audit.fingerprint[:12]!r}, and that of this "
+                f"one is {self.certificate.fingerprint[:12]!r}; audit this one, or leave it out."
+            )
+        if plan is not None and plan.epsilon != self.certificate.epsilon:
+            raise ValueError(
+                f"plan is of epsilon={plan.epsilon:g}, and this noiser guarantees "
+                f"{self.certificate.notion.budget_name()}; pass the plan of this release, or leave "
+                "it out."
             )
         if plan is not None and set(plan.sensitive) != protected:
             raise ValueError(
@@ -436,7 +451,10 @@ class _Rows(_Settings):
         lines = [*found, *self.of_order, *self.guarantee(), *self._of_use(), OF_RAW_ROWS]
         size = {"rows": str(certificate.n_rows)}
         size["columns of the table"] = str(certificate.n_columns or "")
-        mark = [f"Fingerprint: {certificate.fingerprint}."]
+        mark = [
+            f"Fingerprint: {certificate.fingerprint}. It is of the fit and its settings, and not "
+            "of a released file: sign a digest of the file besides."
+        ]
         rest = [
             SIGNATURE,
             self.columns(),
@@ -531,8 +549,9 @@ class _Rows(_Settings):
         )
         if self.terms.ids:
             yield (
-                f"Ids: whether values of {', '.join(map(shown, self.terms.ids))} say something of "
-                "a person, as numbers given by date do."
+                f"Ids: whether {', '.join(map(shown, self.terms.ids))} may go out at all, beside a "
+                "row that is often the person's own, and whose values are not secret; and whether "
+                "they say something of a person, as numbers given by date do."
             )
         yield f"Second releases: release {self.terms.again}."
         yield (

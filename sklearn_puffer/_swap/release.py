@@ -418,6 +418,8 @@ class RowExchange(Mechanism):
     def terms(self, release: Any) -> Terms:
         """Return the terms of the release for a report."""
         facts = release.certificate_.exchange
+        open_to_insiders = facts.insiders is None
+        insiders = facts.about_insiders(release.certificate_.who)
         nobodys = (
             " There are no ids: unless the index says whose row is whose, leaving the secret out "
             "and shuffling the rows is the same release."
@@ -432,13 +434,16 @@ class RowExchange(Mechanism):
                 + nobodys * (not self.ids and not self.strata),
                 "A person is one row, or in one group of rows that are exchanged together.",
                 "The table is exchanged once: two swaps of the same people undo each other.",
-                facts.about_insiders(release.certificate_.who),
+                *([] if open_to_insiders else [insiders]),
             ),
-            left_out=facts.not_covered(),
+            left_out=[*([insiders] if open_to_insiders else []), *facts.not_covered()],
             whole="Who gets the whole file is covered, and may hold the list of its rows with "
             "their secrets: the guarantee is about all released rows together.",
             again="these people once: keep this table, and do not exchange them again",
+            reader="who holds the list of rows with their secrets",
+            beyond=", but NOT for people in the table" * open_to_insiders,
             known=self.strata,
+            coarse=[*self.coarse.bins, *self.coarse.known],
             ids=self.ids,
         )
 
