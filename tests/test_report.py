@@ -616,6 +616,16 @@ def test_an_audit_or_a_plan_of_another_release_is_refused(noiser, audited):
         report(noiser, plan=found)
 
 
+@pytest.mark.slow
+def test_who_signs_decides_on_a_way_that_the_plan_does_not_put_first():
+    table = make_table(0, 400).sample(frac=1.0, random_state=0, ignore_index=True)
+    found = plan(table, "loan")
+    ways = found.estimator(0, refit=table), typical(table), make_noiser(table)
+    told = ["Way: whether this one" in " ".join(decisions(way, plan=found)) for way in ways]
+    assert told[0] is False
+    assert any(told)
+
+
 def test_recipients_read_on_the_first_line_that_the_order_tells_a_secret(noiser):
     told = report(noiser, kind="external")
     assert told.page.headline.endswith("BUT THE ORDER OF ROWS OR IDS, OR THE INDEX, TELLS A SECRET")
@@ -928,8 +938,8 @@ def test_the_first_page_says_in_odds_what_a_whole_file_of_typical_rows_told_its_
     assert "Whole file" not in str(report(noiser))
 
 
-def decisions(release):
-    sections = {s["title"]: s for s in report(release).to_dict()["sections"]}
+def decisions(release, **more):
+    sections = {s["title"]: s for s in report(release, **more).to_dict()["sections"]}
     return sections["What you must decide"]["sentences"]
 
 

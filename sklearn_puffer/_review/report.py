@@ -188,9 +188,10 @@ def report(
     -----
     *Formal guarantees.* An external report is a function of parameters of the estimator, names of
     columns, the version, dates, ``name`` and ``by``: of two tables with the same columns whose
-    certificates hold it is the same, to the byte, but for the dates. That there is one tells that
-    the fit succeeded and its certificate holds. Pairs of secrets are in it where ``secret_pairs``
-    lists them.
+    certificates hold it is the same, to the byte, but for the dates, and for what tests of the
+    order of rows, ids and index found: recipients see that order. That there is one tells that the
+    fit succeeded and its certificate holds. Pairs of secrets are in it where ``secret_pairs`` lists
+    them.
 
     Examples
     --------
@@ -557,6 +558,10 @@ class _Rows(_Settings):
         yield (
             "Order: whether rows were sorted by what tells a secret; in doubt, shuffle them first."
         )
+        if (plan := self.plan) is not None and plan.proposed is not None:
+            first, here = plan._row(plan.proposed), type(self.noiser._fitted.mechanism)
+            if first.estimator is None or type(first.estimator._fitted.mechanism) is not here:
+                yield f"Way: whether this one, where the plan puts another first, {first.label}."
         attacks = "whether to sign what nobody attacked; an audit would."
         if self.audit is not None and self.audit.findings:
             attacks = (
