@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from sklearn_puffer import Audit, PufferfishNoiser, PufferfishRelease, audit
 from sklearn_puffer._review.exact_tests import (
@@ -36,7 +37,7 @@ from sklearn_puffer._review.exact_tests import (
     upper,
 )
 from sklearn_puffer._review.measured import Task, reidentified, task_figures
-from sklearn_puffer._review.readers import with_copies
+from sklearn_puffer._review.readers import threads_for, with_copies
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -714,3 +715,10 @@ def test_what_cannot_be_audited_is_refused_by_name(changes, message):
     given = {"estimator": honest(), "table": answers(200), "attackers": LOOKS, **changes}
     with pytest.raises((TypeError, ValueError), match=message):
         audit(given.pop("estimator"), given.pop("table"), **given)
+
+
+@pytest.mark.parametrize(("n_rows", "threads"), [(178, 1), (100_000, 2)])
+def test_models_of_few_rows_are_fitted_by_one_thread_as_others_wait_in_loops(n_rows, threads):
+    with threadpool_limits(2, user_api="openmp"), threads_for(np.zeros((n_rows, 1))):
+        used = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp"]
+    assert set(used) == {threads}

@@ -215,7 +215,8 @@ def test_another_draw_of_typical_rows_is_warned_of_unless_it_is_keyed(
 def test_a_release_that_nothing_counts_is_warned_of_and_no_other_one(fitted, capsys):
     assert main(["ledger", "create", "l", "r.json"]) == 0
     sentence = "nothing counts this one, and the certificate is for 1 release(s) of a row"
-    for n, (how, said) in enumerate([([], 1), (KEYED, 0), (["--ledger", "l"], 0)]):
+    ways = [([], 1), (["--row-id", "client"], 1), (KEYED, 0), (["--ledger", "l"], 0)]
+    for n, (how, said) in enumerate(ways):
         capsys.readouterr()
         assert main(["release", "r.json", "in.csv", f"{n}.csv", *how]) == 0
         assert capsys.readouterr().err.count(sentence) == said
@@ -1100,6 +1101,15 @@ def test_a_plan_needs_to_know_what_is_sensitive(folder, capsys):
     assert main(["plan", "in.csv"]) == 2
     assert "--sensitive" in told(capsys)
     assert main(["plan", "in.csv", "--sensitive", "loan", "--out", "plan.pdf"]) == 2
+
+
+def test_the_command_that_a_plan_tells_reads_the_file_as_the_plan_did(folder, capsys):
+    Path("in.txt.csv").write_text(table_as_csv().replace(",", ";"))
+    layout = ["--separator", ";", "--missing-value", "?", "--type", "zip=string"]
+    asked = ["--sensitive", "loan", "--public", "cars", "--epsilon", "2"]
+    assert main(["plan", "in.txt.csv", *asked, *layout]) == 0
+    [command] = re.findall(r"a command can fit: puffer (fit .*)", told(capsys))
+    assert main(shlex.split(command)) == 0
 
 
 def test_a_plan_without_a_row_worth_a_command_says_so(folder, capsys):

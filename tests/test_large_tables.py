@@ -40,7 +40,8 @@ if engine == "whole":
     except MemoryError:
         print("too large")
 else:
-    table = path if engine == "polars" else connection.read_parquet(path)
+    read = polars.scan_parquet if engine == "polars" else connection.read_parquet
+    table = read(path)
     noiser = PufferfishNoiser(**options).fit(table)
     print(json.dumps([noiser.theta_.to_dict(), json.loads(noiser.certificate_.to_json())]))
 """

@@ -25,7 +25,7 @@ from sklearn_puffer import (
     report,
 )
 from sklearn_puffer._microaggregator import fit
-from sklearn_puffer._microaggregator.estimator import ReleasedRows
+from sklearn_puffer._microaggregator.release import ReleasedRows
 from sklearn_puffer._release import certificate_from_dict
 
 KEY = b"blake2b:" + bytes(32)
@@ -191,6 +191,15 @@ def test_a_changed_artifact_is_refused(rows):
     shares[0], shares[1] = shares[1], shares[0]
     with pytest.raises(ValueError, match=r"changed or damaged|does not fit"):
         PufferfishRelease.from_json(json.dumps(record))
+
+
+def test_a_second_unkeyed_release_by_an_artifact_warns_once(rows):
+    service = PufferfishRelease.from_json(rows.to_json())
+    one = TABLE[:1]
+    service.transform(one)
+    with pytest.warns(PufferfishWarning, match="1 of 1 rows were released before"):
+        service.transform(one)
+    service.transform(one)
 
 
 def test_a_second_unkeyed_release_of_some_rows_warns_once(rows):

@@ -951,7 +951,9 @@ def test_who_signs_a_swap_that_was_read_from_json_decides_what_who_fitted_it_doe
     told = decisions(swap)
     name = "none" if known is None else next(iter(known)) if isinstance(known, dict) else known
     assert f"(taken as known: {name})" in told[0]
-    assert told[1].startswith("Ids: whether client may go out at all, beside a row that is often")
+    assert told[1].startswith(
+        "Ids: whether client may go out, beside rows that are often the person's own"
+    )
     assert decisions(PufferfishRelease.from_json(swap.to_json())) == told
 
 

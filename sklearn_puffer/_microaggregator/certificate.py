@@ -212,14 +212,13 @@ class PrototypeCertificate(Certificate):
         facts = self.facts
         known = "; beside known columns" if facts.strata is not None else ""
         number = f"at most, each typical of {facts.smallest} fitted rows or more{known}"
-        whole = "simulated, not proven: shift of odds for who holds the list of the fitted people"
-        if self._dangers():
-            whole += "; MORE THAN OF ONE ROW: keep it from such readers"
+        whole = "simulated, not proven: shift of odds for who holds the list of fitted people"
+        whole += "; MORE THAN OF ONE ROW" * bool(self._dangers())
         rows = ["Different rows", f"{facts.n_prototypes}", number]
         told = [["Whole file", times(facts.table), whole]]
         if facts.joint is not None and facts.joint > self.epsilon:
-            chance = "typical rows more or less frequent than in fit, as chance has it"
-            told.append(["New people", times(facts.joint), f"shift of odds at most, with {chance}"])
+            chance = "shift of odds, where typical rows are as frequent as chance has it"
+            told.append(["New people", times(facts.joint), chance])
         # columns that are drawn one by one make more rows
         return [rows] * (facts.drawn is None) + told
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any, Self
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sklearn_puffer._base import (
     Array,
-    PufferfishWarning,
     check_choice,
     check_count,
     check_jobs,
@@ -20,18 +17,14 @@ from sklearn_puffer._base import (
     check_seed,
     fitting,
 )
-from sklearn_puffer._documents import digest
 from sklearn_puffer._engines import is_lazy
 from sklearn_puffer._microaggregator.fit import learn
 from sklearn_puffer._microaggregator.reading import Settings
-from sklearn_puffer._microaggregator.release import TypicalRows
-from sklearn_puffer._release import Draw, Keying, LearntMechanism, Released, TableRelease
+from sklearn_puffer._microaggregator.release import TypicalRows, forget
+from sklearn_puffer._release import LearntMechanism, TableRelease
 from sklearn_puffer._rows import FitRows, Guarantee, check_units, next_table
-from sklearn_puffer._tables import Table, readable, readable_column
 from sklearn_puffer._tables import beside as columns_beside
-
-# what each estimator has released without a key, which copies and files do not hold
-_before: WeakKeyDictionary[PufferfishMicroaggregator, ReleasedRows] = WeakKeyDictionary()
+from sklearn_puffer._tables import readable, readable_column
 
 
 class PufferfishMicroaggregator(TableRelease):
@@ -318,58 +311,4 @@ class PufferfishMicroaggregator(TableRelease):
         return learn(parameters, rows).mechanism()
 
     def _taken(self, learnt: LearntMechanism) -> None:
-        _before.pop(self, None)
-
-    def _released(self, table: Table, X: Any, keying: Keying | None, draw: Draw) -> Released:
-        released = super()._released(table, X, keying, draw)
-        if keying is None:  # rows are released a second time: warn once
-            before = _before.setdefault(self, ReleasedRows())
-            again, rows = before.warned, self._mechanism().digests(table)
-            count = before.add(rows)
-            if before.warned and not again:
-                told = _AGAIN.format(count, len(rows))
-                warnings.warn(told, PufferfishWarning, stacklevel=4)
-        return released
-
-
-_AGAIN = (
-    "{:,} of {:,} rows were released before, and two independent releases of a row may tell far "
-    "more than one; pass row_id= and a key to release rows alike each time."
-)
-
-_MOST_REMEMBERED = 1 << 22  # rows; those of later releases are only compared with them
-
-
-class ReleasedRows:
-    """Digests of the rows that were released so far; equal rows may be different people.
-
-    If N of n rows are singletons, a further row of the same distribution is new with a probability
-    of about N / n (Good 1953). If significantly fewer rows of a release are new, some were released
-    before.
-
-    Attributes
-    ----------
-    warned : bool
-        Whether some rows were released before.
-    """
-
-    def __init__(self) -> None:
-        self.warned = False
-        self._tables: set[str] = set()
-        self._rows, self._counts = np.zeros((2, 0), dtype=np.int64)
-
-    def add(self, digests: Array) -> int:
-        """Add the rows of a release, and return how many of them equal earlier ones."""
-        rows, counts = np.unique(digests, return_counts=True)
-        table, n_before = digest(rows, counts), int(self._counts.sum())
-        n_repeated = int(counts[np.isin(rows, self._rows, assume_unique=True)].sum())
-        share = 1.0 - np.count_nonzero(self._counts == 1) / max(n_before, 1)
-        by_chance = share * len(digests)
-        many = bool(n_repeated > by_chance + 3.0 * by_chance**0.5 + 2.0)
-        self.warned = self.warned or many or table in self._tables
-        self._tables.add(table)
-        if n_before < _MOST_REMEMBERED:
-            both = np.concatenate([self._counts, counts])
-            self._rows, which = np.unique(np.concatenate([self._rows, rows]), return_inverse=True)
-            self._counts = np.bincount(which, both).astype(np.int64)
-        return n_repeated
+        forget(self)

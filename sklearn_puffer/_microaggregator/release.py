@@ -10,14 +10,16 @@ constant channel of the whole table, which tells nothing.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from sklearn_puffer._base import Array, IntArray, task
+from sklearn_puffer._base import Array, IntArray, PufferfishWarning, task
 from sklearn_puffer._codes import Column, learn_column, row_blocks
 from sklearn_puffer._documents import Fields, digest, read_as
 from sklearn_puffer._microaggregator.certificate import PrototypeCertificate, terms_of
@@ -336,10 +338,20 @@ class TypicalRows(Mechanism):
             if name not in finished
         }
         columns = {**finished, **passed}
+        if draw.keyed is None and draw.by is not None:
+            self._warn_again(draw.by, table)
         return (
             table.build({name: columns[name] for name in rules.order}),
             Unseen(unseen, len(codes)),
         )
+
+    def _warn_again(self, by: Any, table: Table) -> None:
+        """Warn once where rows are released a second time without a key."""
+        before = _before.setdefault(by, ReleasedRows())
+        again, rows = before.warned, self.digests(table)
+        count = before.add(rows)
+        if before.warned and not again:
+            warnings.warn(_AGAIN.format(count, len(rows)), PufferfishWarning, stacklevel=6)
 
     def digests(self, table: Table) -> IntArray:
         """Return the digest of each row's public and known values."""
@@ -591,3 +603,55 @@ def _read(record: _ColumnRecord, field: str) -> Values:
     missing = gone if gone.any() else None
     about = record.levels, record.declared, record.ordered
     return Values(record.kind, data, missing, *about, unit=record.unit)
+
+
+_AGAIN = (
+    "{:,} of {:,} rows were released before, and two independent releases of a row may tell far "
+    "more than one; pass row_id= and a key to release rows alike each time."
+)
+
+_MOST_REMEMBERED = 1 << 22  # rows; those of later releases are only compared with them
+
+
+class ReleasedRows:
+    """Digests of the rows that were released so far; equal rows may be different people.
+
+    If N of n rows are singletons, a further row of the same distribution is new with a probability
+    of about N / n (Good 1953). If significantly fewer rows of a release are new, some were released
+    before.
+
+    Attributes
+    ----------
+    warned : bool
+        Whether some rows were released before.
+    """
+
+    def __init__(self) -> None:
+        self.warned = False
+        self._tables: set[str] = set()
+        self._rows, self._counts = np.zeros((2, 0), dtype=np.int64)
+
+    def add(self, digests: Array) -> int:
+        """Add the rows of a release, and return how many of them equal earlier ones."""
+        rows, counts = np.unique(digests, return_counts=True)
+        table, n_before = digest(rows, counts), int(self._counts.sum())
+        n_repeated = int(counts[np.isin(rows, self._rows, assume_unique=True)].sum())
+        share = 1.0 - np.count_nonzero(self._counts == 1) / max(n_before, 1)
+        by_chance = share * len(digests)
+        many = bool(n_repeated > by_chance + 3.0 * by_chance**0.5 + 2.0)
+        self.warned = self.warned or many or table in self._tables
+        self._tables.add(table)
+        if n_before < _MOST_REMEMBERED:
+            both = np.concatenate([self._counts, counts])
+            self._rows, which = np.unique(np.concatenate([self._rows, rows]), return_inverse=True)
+            self._counts = np.bincount(which, both).astype(np.int64)
+        return n_repeated
+
+
+# what was released without a key, by what releases: copies and files do not hold it
+_before: WeakKeyDictionary[Any, ReleasedRows] = WeakKeyDictionary()
+
+
+def forget(by: Any) -> None:
+    """Forget what was released before a fit."""
+    _before.pop(by, None)

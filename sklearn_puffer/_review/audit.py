@@ -46,6 +46,7 @@ from sklearn_puffer._review.readers import (
     readers_of,
     secrets_in,
     seen,
+    threads_for,
 )
 from sklearn_puffer._tables import Name, as_pandas, frame_table, is_frame, records_frame
 from sklearn_puffer._words import listed, quoted, shown, times
@@ -516,7 +517,7 @@ def audit(
     check_is_fitted(estimator)
     models, seed = attackers_of(attackers), check_seed(random_state) or 0
     stages = reported("stages of an audit", 4)  # release, readers, attacks, what survived
-    with listening(check_verbose(verbose), "audit"), stages as done:
+    with listening(check_verbose(verbose), "audit"), stages as done, threads_for(table):
         given = table, task, sensitive_features, max_rows, models, seed
         release, untested, n_given, notes = _released(estimator, *given)
         done()

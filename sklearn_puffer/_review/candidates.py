@@ -37,7 +37,7 @@ from sklearn_puffer._review import measured
 from sklearn_puffer._review.exact_tests import RowSplit, Secrets
 from sklearn_puffer._review.measured import Measurer, Parts, task_of
 from sklearn_puffer._review.plan import NEARLY, Attacked, Candidate, ColumnFacts, Plan, flat, ranked
-from sklearn_puffer._review.readers import in_memory, seen
+from sklearn_puffer._review.readers import in_memory, seen, threads_for
 from sklearn_puffer._rows import (
     order_told,
     refuse_twice,
@@ -381,7 +381,7 @@ def plan(
     roles = given.roles
     params |= {"sensitive": given.sensitive, "public": roles["public"]}
     params |= {role: roles[role] for role in ("ids", "known") if roles[role]}
-    with listening(loud, "plan"):
+    with listening(loud, "plan"), threads_for(given.frame):
         parts = Parts.of(given.frame, max_rows, seed)
         return _planned(given, params, parts, seed)
 

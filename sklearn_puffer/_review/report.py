@@ -210,7 +210,7 @@ def report(
     if not isinstance(noiser, TableRelease):
         raise TypeError(
             "noiser must be a fitted PufferfishNoiser, PufferfishMicroaggregator, PufferfishSwap "
-            f"or PufferfishRelease, got {quoted(noiser)}."
+            f"or PufferfishRelease, got a {type(noiser).__name__}."
         )
     noiser._check_as_certified()
     name = noiser.certificate_.name if name is None else name
@@ -223,7 +223,7 @@ def report(
     }
     for argument, (value, kinds, what) in given.items():
         if not isinstance(value, kinds):
-            raise TypeError(f"{argument} must be {what}, got {quoted(value)}.")
+            raise TypeError(f"{argument} must be {what}, got a {type(value).__name__}.")
     if kind == "external":
         if inner := [name for name in ("audit", "plan", "ledger") if given[name][0] is not None]:
             raise ValueError(
@@ -393,6 +393,7 @@ _TESTS_ONLY = (
     "random_state is set, which makes the noise reproducible: NOTHING IS PROMISED outside tests"
 )
 _FIGURE = "Surest attack"
+_LONGEST = 4_000  # characters of a setting
 _MEANS = "change_sd", "constant_sd", "unchanged"
 _OWN = ("What survives", "What else")
 """Parts of an audit and a plan that stand on their own pages alone."""
@@ -442,7 +443,7 @@ class _Rows(_Settings):
         own = {key: e for key, e in params.items() if repr(e) != repr(defaults[key].default)}
         own.pop("fitted", None)  # of a release that was read: all of it
         own = {key: e for key, e in self.settings.items() if e is not None} | own
-        settings = ", ".join(f"{key}={quoted(value)[:200]}" for key, value in own.items())
+        settings = ", ".join(f"{key}={_whole(value)}" for key, value in own.items())
         found = [] if audit is None else [audit._page().headline]
         calm = audit is not None and audit.caught and not audit.findings
         promises, verdict = certificate._promises(), self._verdict()
@@ -550,9 +551,8 @@ class _Rows(_Settings):
         )
         if self.terms.ids:
             yield (
-                f"Ids: whether {', '.join(map(shown, self.terms.ids))} may go out at all, beside a "
-                "row that is often the person's own, and whose values are not secret; and whether "
-                "they say something of a person, as numbers given by date do."
+                f"Ids: whether {', '.join(map(shown, self.terms.ids))} may go out, beside rows "
+                "that are often the person's own, and say nothing of a person (as dates do)."
             )
         yield f"Second releases: release {self.terms.again}."
         yield (
@@ -612,6 +612,12 @@ class _Rows(_Settings):
 
 def _of(name: str) -> str:
     return f" of {shown(name)}" if name else ""
+
+
+def _whole(value: Any) -> str:
+    """Return a setting, of which next to nothing is ever cut."""
+    text = quoted(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... (cut)"
 
 
 def _is_useless(utility: Sequence[Any]) -> bool:

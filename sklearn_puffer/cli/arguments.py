@@ -287,7 +287,7 @@ def _audit(parser: argparse.ArgumentParser) -> None:
 def _release(parser: argparse.ArgumentParser) -> None:
     """Release a table by a release artifact or a saved noiser.
 
-    Release the public columns of INPUT into OUTPUT, with few rows in memory at a time. OUTPUT
+    Release the public columns of INPUT into OUTPUT, in memory. OUTPUT
     appears when it is complete. With a ledger, the release is recorded before the first row.
 
       puffer release release.json adult.csv released.csv

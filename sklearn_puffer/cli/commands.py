@@ -214,7 +214,7 @@ def plan(args: Any) -> None:
     _check_repeated(args, rows.column_names)
     found = sklearn_puffer.plan(rows, **how)
     show(found, args)
-    fits = (_fit_of(args.table, row) for row in found.trials if row.is_useful(found.bare))
+    fits = (_fit_of(args, row) for row in found.trials if row.is_useful(found.bare))
     if (command := next(filter(None, fits), None)) is not None:
         tell(f"to fit the best row that a command can fit: {command}")
     else:
@@ -224,7 +224,7 @@ def plan(args: Any) -> None:
         )
 
 
-def _fit_of(table: str, candidate: Any) -> str | None:
+def _fit_of(args: Any, candidate: Any) -> str | None:
     """Return the command that fits a candidate; None if it has a label, or secrets in bins."""
     named = {name: candidate.params.get(name) for name in NAMES}
     several = [list(names) for names in named.values() if names is not None]
@@ -233,7 +233,10 @@ def _fit_of(table: str, candidate: Any) -> str | None:
     if not all(isinstance(name, str) for names in several for name in names):
         return None
     mechanism = next(m for m, (kind, _) in MECHANISMS.items() if kind == candidate.kind.__name__)
-    words = ["puffer", "fit", table, "release.json", "--mechanism", mechanism]
+    words = ["puffer", "fit", args.table, "release.json", "--mechanism", mechanism]
+    words += ["--separator", args.separator] if args.separator else []
+    for option, texts in (("--missing-value", args.missing_values), ("--type", args.types)):
+        words += [word for text in texts or () for word in (option, text)]
     for name, value in candidate.params.items():
         option = f"--{name.replace('_', '-')}"
         if name in NAMES:
@@ -414,7 +417,8 @@ def release(args: Any) -> None:
 def _warn_uncounted(noiser: TableRelease, how: Mapping[str, Any]) -> None:
     """Say what another release of the same rows, which nothing counts, would do."""
     by_row, counted = noiser._fitted.mechanism.by_row, how.get("ledger") or how.get("persons")
-    if counted or (by_row and how.get("row_id") is not None):  # unchanged rows come out the same
+    keyed = how.get("key_file") is not None or how.get("key_env") is not None
+    if counted or (by_row and keyed):  # unchanged rows come out the same
         return
     sentence = (
         "nothing counts this swap, and another one of some of these people, in any file, undoes "
