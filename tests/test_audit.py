@@ -404,7 +404,7 @@ def test_the_first_line_says_which_leak_would_have_been_found_and_its_reader_has
     told = (
         "a leak of 7.39 times or more to 'v', where 2.72 times are allowed, would have been found"
     )
-    assert first.endswith(f"{told}; less, or to other readers, may be missed.")
+    assert first.endswith(f"{told} (chance 80%); less may be missed.")
     assert found.readers["findable"].tolist() == [2.0, math.inf]
     assert sum("7.39 times" in line for line in lines) == 1  # the line of its reader
 

@@ -393,7 +393,7 @@ def test_who_holds_the_list_of_a_part_of_the_fitted_people_is_named_as_not_cover
         beyond.append(float(np.bincount(cells, minlength=20) @ (told > 1.0) / len(some)))
     assert beyond[0] == 0.0
     assert beyond[1] > 0.1
-    assert "in a released file, be it of some of the fitted ones" in rows.certificate_.details()
+    assert "in a released file, be they fitted or not" in rows.certificate_.details()
 
 
 def test_figures_of_a_certificate_show_the_last_secret_to_who_knows_all_others():

@@ -580,6 +580,8 @@ def typical(table, **settings):
         ({"values": "drawn"}, "as a value drawn from those of a group"),
         ({"joined": "paid"}, "labels that are joined later (other than 'paid')"),
         ({}, "may be one person's"),
+        ({}, "(if typical rows are more or less frequent, odds shift further)"),
+        ({}, "Who gets the whole file, and no list of the people in it"),
     ],
 )
 def test_recipients_of_typical_rows_read_what_the_settings_leave_open(settings, said):

@@ -285,8 +285,8 @@ def not_covered(facts: PrototypeFacts) -> list[str]:
         "Not covered: readers who know the rows of all other fitted people and the channel, the "
         "counts or the figures of this certificate, which show the last one's secret (keep "
         "counts_, channel_ and saved files where the table is, and give recipients the report).",
-        "Not covered: readers who hold the list of the people in a released file, be it of some "
-        "of the fitted ones; who holds the list of all fitted people is covered for one released "
+        "Not covered: readers who hold the list of the people in a released file, be they fitted "
+        "or not; who holds the list of all fitted people is covered for one released "
         "row, not for all rows together.",
         f"Not covered: {labels}; name their columns in joined=.",
         "Not covered: a second release of the same row, so several rows of one person, and that "
@@ -326,7 +326,7 @@ def terms_of(facts: PrototypeFacts, known: Sequence[Name], coarse: Sequence[Name
     left_out = [
         "Readers who know the rows of all other fitted people and the channel, the counts or the "
         "figures of the certificate are not covered. Nor are readers who hold the list of the "
-        "people in a released file, be it of some of the fitted ones; who holds the list of all "
+        "people in a released file, be they fitted or not; who holds the list of all "
         "fitted people is covered for one released row, not for all rows together.",
         f"Further facts of a person, and {labels}, are not covered unless they were named as known "
         "or joined.",
@@ -353,15 +353,16 @@ def terms_of(facts: PrototypeFacts, known: Sequence[Name], coarse: Sequence[Name
         about=about,
         granted=(
             "The reader knows what is named above, and nothing else about a row.",
-            "New rows follow the distribution of the fitted ones, and rows are independent of each "
-            "other: what one person's row tells about another is not covered.",
+            "New rows follow the distribution of the fitted ones (if typical rows are more or less "
+            "frequent, odds shift further). Rows are independent of each other: what one person's "
+            "row tells about another is not covered.",
             "Each row is released once, or alike each time by an id and a key.",
         ),
         left_out=left_out,
-        whole="Who gets the whole file: people whose rows were not fitted are covered, if people "
-        "are independent of each other. Of fitted people the proof is about one released row "
-        "alone; what the whole file tells of them was simulated, and is not proven.",
-        again="each person's rows once, or alike each time by an id and a key",
+        whole="Who gets the whole file, and no list of the people in it: rows that were not fitted "
+        "are covered, if people are independent. Of fitted people the proof is about one released "
+        "row alone; what the whole file tells of them was simulated, and is not proven.",
+        again="one row a person, once or alike by an id and a key",
         beyond=f", but NOT for who holds the list of fitted people and reads a whole file{beyond}",
         known=known,
         coarse=coarse,

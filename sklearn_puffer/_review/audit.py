@@ -246,7 +246,7 @@ class Audit(Document):
             only = f"only a leak of {least} or more would have been found"
             return f"but rows are so few that {only}, where {allowed} are allowed"
         leak = f"a leak of {least} or more to {quoted(best.view)}, where {allowed} are allowed"
-        return f"{leak}, would have been found; less, or to other readers, may be missed"
+        return f"{leak}, would have been found (chance {POWER:.0%}); less may be missed"
 
     def _picture(self) -> Bars:
         """Return the area of the surest attack beside a guess and the rows as they are."""
