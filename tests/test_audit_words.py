@@ -82,7 +82,7 @@ def figures(lines):
     return [" ".join(each) for each in found if each]
 
 
-LIMIT, POWER = "2.72", "4.00 2.72"
+LIMIT, POWER = "2.72", "4.00 2.72 80%"
 LINES = {
     "nothing": (
         NOTHING,
