@@ -325,7 +325,7 @@ class TypicalRows(Mechanism):
         rows = self.prototypes.coordinates.read(table)
         with task("rows assigned"):
             codes = self.prototypes.assign(rows)
-        finished, unseen = {}, rows.unseen()
+        finished, unseen, strata = {}, rows.unseen(), None
         if self.strata is not None:
             strata = self.strata.read(table)
             codes, strange = self.cells(strata, codes), int(np.count_nonzero(strata < 0))
@@ -338,25 +338,11 @@ class TypicalRows(Mechanism):
             if name not in finished
         }
         columns = {**finished, **passed}
-        if draw.keyed is None and draw.by is not None:
-            self._warn_again(draw.by, table)
-        return (
-            table.build({name: columns[name] for name in rules.order}),
-            Unseen(unseen, len(codes)),
-        )
-
-    def _warn_again(self, by: Any, table: Table) -> None:
-        """Warn once where rows are released a second time without a key."""
-        before = _before.setdefault(by, ReleasedRows())
-        again, rows = before.warned, self.digests(table)
-        count = before.add(rows)
-        if before.warned and not again:
-            warnings.warn(_AGAIN.format(count, len(rows)), PufferfishWarning, stacklevel=6)
-
-    def digests(self, table: Table) -> IntArray:
-        """Return the digest of each row's public and known values."""
-        rows = row_digests(self.prototypes.coordinates.read(table).columns)
-        return rows if self.strata is None else row_hashes(rows, self.strata.read(table))
+        whole = table.build({name: columns[name] for name in rules.order})
+        if draw.keyed is None and draw.by is not None:  # a call that failed has released nothing
+            digests = row_digests(rows.columns)
+            _warn_again(draw.by, digests if strata is None else row_hashes(digests, strata))
+        return whole, Unseen(unseen, len(codes))
 
     def _finished(self, table: Table, codes: IntArray, draw: Draw) -> dict[Name, Finished]:
         # bits are fresh, or by key, id and row of the channel
@@ -650,6 +636,14 @@ class ReleasedRows:
 
 # what was released without a key, by what releases: copies and files do not hold it
 _before: WeakKeyDictionary[Any, ReleasedRows] = WeakKeyDictionary()
+
+
+def _warn_again(by: Any, digests: IntArray) -> None:
+    """Warn once where rows are released a second time without a key."""
+    before = _before.setdefault(by, ReleasedRows())
+    warned, count = before.warned, before.add(digests)
+    if before.warned and not warned:
+        warnings.warn(_AGAIN.format(count, len(digests)), PufferfishWarning, stacklevel=6)
 
 
 def forget(by: Any) -> None:
