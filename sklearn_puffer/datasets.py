@@ -215,8 +215,7 @@ def table4_contingencies() -> dict[str, Contingency]:
     Census Income ('Never-married', 'Married-civ-spouse') 9
     Bank Marketing ('yes', 'no') 3
     """
-    rows = (_SIMULATION_2B, _SIMULATION_3B, _STUDENT, _CENSUS, _BANK)
-    return {row.title: row for row in rows}
+    return {title: _contingency(title) for title in _numbers()["contingencies"]}
 
 
 def load_student(*, as_counts: bool = False) -> pd.DataFrame:
@@ -245,7 +244,7 @@ def load_student(*, as_counts: bool = False) -> pd.DataFrame:
     >>> load_student().shape
     (649, 2)
     """
-    return _STUDENT.frame(as_counts=as_counts)
+    return _contingency("Student Performance").frame(as_counts=as_counts)
 
 
 def load_census(*, as_counts: bool = False) -> pd.DataFrame:
@@ -275,7 +274,7 @@ def load_census(*, as_counts: bool = False) -> pd.DataFrame:
     >>> load_census().shape
     (37736, 2)
     """
-    return _CENSUS.frame(as_counts=as_counts)
+    return _contingency("Census Income").frame(as_counts=as_counts)
 
 
 def load_bank(*, as_counts: bool = False) -> pd.DataFrame:
@@ -304,7 +303,7 @@ def load_bank(*, as_counts: bool = False) -> pd.DataFrame:
     >>> load_bank().shape
     (45211, 2)
     """
-    return _BANK.frame(as_counts=as_counts)
+    return _contingency("Bank Marketing").frame(as_counts=as_counts)
 
 
 def load_simulation_2b(*, as_counts: bool = False) -> pd.DataFrame:
@@ -328,7 +327,7 @@ def load_simulation_2b(*, as_counts: bool = False) -> pd.DataFrame:
     >>> load_simulation_2b(as_counts=True)["count"].tolist()
     [26, 24, 25, 25]
     """
-    return _SIMULATION_2B.frame(as_counts=as_counts)
+    return _contingency("Simulation (Figure 2b)").frame(as_counts=as_counts)
 
 
 def load_simulation_3b(*, as_counts: bool = False) -> pd.DataFrame:
@@ -352,7 +351,7 @@ def load_simulation_3b(*, as_counts: bool = False) -> pd.DataFrame:
     >>> load_simulation_3b(as_counts=True)["count"].tolist()
     [50001, 1, 49998, 49996, 1, 50003]
     """
-    return _SIMULATION_3B.frame(as_counts=as_counts)
+    return _contingency("Simulation (Figure 3b)").frame(as_counts=as_counts)
 
 
 @cache
@@ -363,64 +362,26 @@ def _numbers() -> dict[str, Any]:
     return numbers
 
 
+def _contingency(title: str) -> Contingency:
+    """Return one of the contingencies of paper 000, whose values are names, or so many numbers."""
+    row = _numbers()["contingencies"][title]
+    values, (first, second) = row["values"], row["counts"]
+    return Contingency(
+        title=title,
+        sensitive=row["sensitive"],
+        public=row["public"],
+        secrets=tuple(row["secrets"]),
+        values=range(values) if isinstance(values, int) else tuple(values),
+        counts=(tuple(first), tuple(second)),
+    )
+
+
 def _coded(counts: Sequence[int], first: int = 0) -> Discrete:
     return Discrete.from_counts(range(first, first + len(counts)), counts)
 
 
 def _categorical(codes: NDArray[np.intp], values: tuple[str, ...]) -> pd.Series[Any]:
     return pd.Series(pd.Categorical.from_codes(codes, categories=pd.Index(values), ordered=True))
-
-
-_SIMULATION_2B = Contingency(
-    title="Simulation (Figure 2b)",
-    sensitive="S",
-    public="X",
-    secrets=("s_i", "s_j"),
-    values=range(2),
-    counts=((26, 24), (25, 25)),
-)
-
-_SIMULATION_3B = Contingency(
-    title="Simulation (Figure 3b)",
-    sensitive="S",
-    public="X",
-    secrets=("s_i", "s_j"),
-    values=range(4),
-    counts=((50_001, 0, 1, 49_998), (49_996, 1, 0, 50_003)),
-)
-
-_STUDENT = Contingency(
-    title="Student Performance",
-    sensitive="higher",
-    public="romantic",
-    secrets=("yes", "no"),
-    values=("no", "yes"),
-    counts=((376, 204), (34, 35)),
-)
-
-_CENSUS = Contingency(
-    title="Census Income",
-    sensitive="marital-status",
-    public="workclass",
-    secrets=("Never-married", "Married-civ-spouse"),
-    values=(
-        *("State-gov", "Self-emp-not-inc", "Private", "Federal-gov", "Local-gov"),
-        *("?", "Self-emp-inc", "Without-pay", "Never-worked"),
-    ),
-    counts=(
-        (636, 613, 12_243, 368, 798, 766, 211, 6, 7),
-        (890, 2_554, 14_473, 721, 1_536, 636, 1_264, 13, 1),
-    ),
-)
-
-_BANK = Contingency(
-    title="Bank Marketing",
-    sensitive="loan",
-    public="marital",
-    secrets=("yes", "no"),
-    values=("married", "single", "divorced"),
-    counts=((4_660, 1_663, 921), (22_554, 11_127, 4_286)),
-)
 
 
 def published_table4() -> pd.DataFrame:
@@ -526,9 +487,8 @@ def published_table1() -> pd.DataFrame:
     Heart                 100.0    8.0  7.80
     Adult                   1.0    1.0  0.42
     """
-    return pd.DataFrame(
-        {"sensitivity": [20.0, 100.0, 1.0], "W_inf": [8.0, 8.0, 1.0], "W_2": [2.76, 7.80, 0.42]},
-        index=["Student Scores", "Heart", "Adult"],
+    return pd.DataFrame.from_dict(
+        _numbers()["table1"], orient="index", columns=["sensitivity", "W_inf", "W_2"]
     )
 
 
