@@ -134,7 +134,7 @@ about = {"name": "staff 2026", "by": "data office"}
 report(chosen, plan=compared, ledger=ledger, **about).save(folder / "to_sign.html")
 external = report(chosen, kind="external", **about)
 external.save(folder / "report.html")
-print(*external.markdown.splitlines()[:5], sep="\n")
+print(*str(external).splitlines()[:3], sep="\n")
 print(sorted(path.name for path in folder.iterdir()))
 
 # %%

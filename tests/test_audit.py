@@ -478,7 +478,7 @@ def test_an_audit_is_saved_as_what_its_name_ends_in_and_never_replaces_a_file(tm
     assert (tmp_path / "audit.txt").read_text() == f"{found}\n"
     with pytest.raises(FileExistsError):
         found.save(tmp_path / "audit.txt")
-    with pytest.raises(ValueError, match=r"path must end in \.html, \.md"):
+    with pytest.raises(ValueError, match=r"path must end in \.html, \.json"):
         found.save(tmp_path / "audit.pdf")
 
 

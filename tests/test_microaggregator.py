@@ -404,7 +404,7 @@ def test_figures_of_a_certificate_show_the_last_secret_to_who_knows_all_others()
         rows = PufferfishMicroaggregator(sensitive="ill", n_prototypes=6)
         certificate = rows.fit(table.assign(ill=secrets)).certificate_
         figures.append(certificate.facts.counted)
-        pages.append(str(report(rows, kind="external").markdown).partition("| not named")[0])
+        pages.append(str(report(rows, kind="external")).partition("not named")[0])
         assert "figures of this certificate, which show the last one's secret" in str(
             certificate.details()
         )

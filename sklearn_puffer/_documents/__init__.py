@@ -12,7 +12,6 @@ from sklearn_puffer._documents.document import (
     explained,
     growing_file,
     located,
-    markdown,
     render,
     templates,
     told,

@@ -1,10 +1,9 @@
-"""Pages: a headline, lines and sections, as text, Markdown and HTML; and the files they go to.
+"""Pages: a headline, lines and sections, as text and HTML; and the files they go to.
 
 Files appear complete or not at all, and replace others only on request.
 
 Names and values come from data, and may hold line breaks, escape sequences or bidirectional control
-characters: these are escaped, so that every line and cell is one line. In Markdown no name or value
-becomes markup, a link or another row.
+characters: these are escaped, so that every line and cell is one line.
 
 The templates beside this module make all HTML, and only this module imports Jinja2, when it makes a
 page. A page in a file has no scripts, and no fonts or pictures from elsewhere, and its
@@ -16,7 +15,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -162,7 +160,7 @@ def templates() -> Any:
     except ImportError as error:
         raise ModuleNotFoundError(
             "pages of HTML are made with Jinja2, which is not installed; "
-            'pip install "sklearn-puffer[report]", or take .md, .txt or .json.'
+            'pip install "sklearn-puffer[report]", or take .txt or .json.'
         ) from error
     return jinja2.Environment(
         loader=jinja2.PackageLoader("sklearn_puffer._documents"),
@@ -201,7 +199,7 @@ class Document(ABC):
         Parameters
         ----------
         path : str or Path
-            Its suffix decides what is written: .html, .md, .json or .txt.
+            Its suffix decides what is written: .html, .json or .txt.
 
         Raises
         ------
@@ -288,55 +286,8 @@ def _aligned(cells: Cells) -> list[str]:
     ]
 
 
-_MARKS = re.compile(r"[\\`*_\[\]<>|#~$&@{}!]|:(?=//)|(?<=www)\.", re.IGNORECASE)
-_START = re.compile(r"^(\d*)([-+=.)]+)(?=\s|$)")  # of a list, a rule or a heading
-
-
-def markdown(page: Page) -> str:
-    r"""Return a page as Markdown, whose tables are those of GitHub's kind.
-
-    >>> sky = Section("Sky", cells=[["hour"], ["noon|"]])
-    >>> print(markdown(Page("Weather", ["*Of* today."], [sky])))
-    # Weather
-    <BLANKLINE>
-    \*Of\* today.
-    <BLANKLINE>
-    ## Sky
-    <BLANKLINE>
-    | hour |
-    | --- |
-    | noon\| |
-    <BLANKLINE>
-    """
-    parts = [f"# {_inert(page.headline)}", *map(_inert, page.lines)]
-    for section in page.sections:
-        parts += _parts_of(section)
-    return "\n\n".join(parts) + "\n"
-
-
-def _parts_of(section: Section) -> Iterator[str]:
-    yield f"## {_inert(section.title)}"
-    if section.note:
-        yield f"({_inert(section.note)})"
-    if section.cells:
-        head, *rows = (_row(cells) for cells in section.cells)
-        yield "\n".join([head, _row(["---"] * len(section.cells[0]), inert=False), *rows])
-    if section.sentences:
-        yield "\n".join(f"- {_inert(sentence)}" for sentence in section.sentences)
-
-
-def _row(cells: Sequence[str], *, inert: bool = True) -> str:
-    return f"| {' | '.join(_inert(cell) if inert else cell for cell in cells)} |"
-
-
-def _inert(text: str) -> str:
-    marked = _MARKS.sub(lambda match: f"\\{match[0]}", on_one_line(text).strip())
-    return _START.sub(r"\1\\\2", marked)
-
-
 WAYS: dict[str, Callable[[Any], str]] = {
     ".html": lambda document: str(document._html()),
-    ".md": lambda document: markdown(document._page()),
     ".json": lambda document: str(document.to_json()),
     ".txt": lambda document: f"{document}\n",
 }

@@ -22,7 +22,6 @@ from sklearn_puffer._documents import (
     Page,
     Section,
     __version__,
-    markdown,
     render,
     utc_now,
 )
@@ -44,7 +43,7 @@ _WHOM = {"internal": "For the person who signs", "external": "For recipients"}
 
 @dataclass(frozen=True)
 class Report(Document):
-    """What a release guarantees and costs, made by `report`: one page, as text, HTML or Markdown.
+    """What a release guarantees and costs, made by `report`: one page, as text or HTML.
 
     Parameters
     ----------
@@ -74,8 +73,8 @@ class Report(Document):
     >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
     >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table)
     >>> told = report(noiser, kind="external", name="loans")
-    >>> print(told.markdown.splitlines()[0])
-    # Report of loans, for recipients: the guarantee holds for readers named below, but NOT for \
+    >>> print(str(told).splitlines()[0])
+    Report of loans, for recipients: the guarantee holds for readers named below, but NOT for \
 readers who know the population better
     >>> told.to_dict()["schema"], told.holds
     ('sklearn_puffer.report/1', True)
@@ -102,11 +101,6 @@ readers who know the population better
 
     def _html(self) -> str:
         return self.html
-
-    @property
-    def markdown(self) -> str:
-        """The report as Markdown, without pictures."""
-        return markdown(self.page)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain Python values, for JSON.
@@ -172,7 +166,7 @@ def report(
     Returns
     -------
     Report
-        ``html`` (of the extra ``report``), ``markdown`` and ``to_json()`` are the same page, and
+        ``html`` (of the extra ``report``), ``str()`` and ``to_json()`` are the same page, and
         ``save(path)`` writes one. Where the certificate does not hold the first line says so.
 
     Raises
@@ -406,29 +400,20 @@ class _Rows(_Settings):
         """Refuse what is about another noiser."""
         super().__init__(noiser)
         self.audit, self.plan, self.ledger = audit, plan, ledger
-        promise, protected = self.certificate.promise(), set(self.rules.sensitive)
-        if audit is not None and audit.promise != promise:
-            raise ValueError(
-                f"audit is of a noiser with another guarantee, {audit.promise!r}, and that of this "
-                f"one is {promise!r}; audit this one, or leave it out."
-            )
-        if audit is not None and audit.fingerprint != self.certificate.fingerprint:
-            raise ValueError(
-                f"audit is of a noiser of fingerprint {audit.fingerprint[:12]!r}, and that of this "
-                f"one is {self.certificate.fingerprint[:12]!r}; audit this one, or leave it out."
-            )
-        if plan is not None and plan.epsilon != self.certificate.epsilon:
-            raise ValueError(
-                f"plan is of epsilon={plan.epsilon:g}, and this noiser guarantees "
-                f"{self.certificate.notion.budget_name()}; pass the plan of this release, or leave "
-                "it out."
-            )
-        if plan is not None and set(plan.sensitive) != protected:
-            raise ValueError(
-                f"plan protects {quoted(sorted(map(str, plan.sensitive)))} and this noiser "
-                f"{quoted(sorted(map(str, protected)))}; pass the plan of this release, or leave "
-                "it out."
-            )
+        compared = list[tuple[str, str, Any, Any]]()
+        if audit is not None:
+            own = self.certificate.fingerprint
+            compared.append(("audit", "fingerprint", audit.fingerprint, own))
+        if plan is not None:
+            theirs, ours = (sorted(map(str, of)) for of in (plan.sensitive, self.rules.sensitive))
+            compared.append(("plan", "epsilon", plan.epsilon, self.certificate.epsilon))
+            compared.append(("plan", "sensitive columns", theirs, ours))
+        for argument, what, other, its in compared:
+            if other != its:
+                raise ValueError(
+                    f"{argument} has {what} {quoted(other)}, and this release {quoted(its)}; "
+                    "pass that of this release, or leave it out."
+                )
         if ledger is not None:
             ledger._check_noiser(self.certificate)
         notes = () if plan is None else plan.notes

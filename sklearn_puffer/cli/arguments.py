@@ -316,7 +316,7 @@ def _report(parser: argparse.ArgumentParser) -> None:
 
     Show the report of a release artifact or a saved estimator for the person who signs the release:
     the guarantee in plain words, what is not guaranteed, settings, the utility of each column, the
-    pairs of secrets, and a field to sign. Or write it to a file (.txt, .html, .md or .json). With
+    pairs of secrets, and a field to sign. Or write it to a file (.txt, .html or .json). With
     --audit it includes an audit, as `puffer audit` makes it.
 
       puffer report release.json
@@ -401,7 +401,7 @@ def _persons(actions: Any) -> None:
 
 
 def _out(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", metavar="FILE", help="a .txt, .html, .md or .json file to write")
+    parser.add_argument("--out", metavar="FILE", help="a .txt, .html or .json file to write")
     parser.add_argument("--force", action="store_true", help="replace the file if it is there")
 
 

@@ -1,6 +1,6 @@
 """The commands: fit, plan, check, audit, report, release, and the ledgers.
 
-A document is shown as text, or written as text, HTML, Markdown or JSON. A release is counted before
+A document is shown as text, or written as text, HTML or JSON. A release is counted before
 its first row, and its file is complete or absent.
 """
 
