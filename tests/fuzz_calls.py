@@ -299,10 +299,7 @@ class Fuzz:
         self.attempt("against", lambda: noiser.certificate_.against(self.pick(ODD)), noiser)
         saved = self.attempt("pickle", lambda: pickle.loads(pickle.dumps(noiser)))
         self.attempt("clone", lambda: clone(noiser))
-        noisier = self.attempt(
-            "noisier", lambda: noiser.noisier(self.pick([1, 2, 3.5, *ODD])), noiser
-        )
-        for each in (noiser, saved, noisier):
+        for each in (noiser, saved):
             later = self.shaped(frame if self.chance(0.5) else self.frame())
             if each is not None:
                 self.attempt("transform", lambda e=each, t=later: e.transform(t), each, later)
@@ -336,16 +333,10 @@ class Fuzz:
                 "spend", lambda s=scales, a=asked, n=note: ledger.spend(s, note=n, **a), path
             )
         self.attempt("left", lambda: ledger.left())
-        factor = self.pick([1.0, 2, *ODD])
         if isinstance(owner, PufferfishSum):
             self.attempt("ledger release", lambda: ledger.release(owner, table), path)
         else:
-            self.attempt(
-                "ledger transform",
-                lambda: ledger.transform(owner, table, factor=factor),
-                path,
-                table,
-            )
+            self.attempt("ledger transform", lambda: ledger.transform(owner, table), path, table)
         self.attempt("open", lambda: Ledger.open(self.pick([path, path, *ODD]), owner), path)
         self.attempt("history", lambda: str(ledger.history()) + str(ledger))
 

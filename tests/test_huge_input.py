@@ -40,8 +40,6 @@ def answering(**options):
 
 
 CASES = {
-    "noisier": (r"factor=1e\+308 asks", lambda: fitted(epsilon=0.1).noisier(1e308)),
-    "noisier, huge": ("factor must be", lambda: fitted().noisier(HUGE)),
     "weights": (r"weights\['a'\]", lambda: fitted(weights={"a": HUGE, "b": 1})),
     "weights, endless": (r"weights\['a'\]", lambda: fitted(weights={"a": ENDLESS, "b": 1})),
     "epsilon": ("epsilon must be", lambda: fitted(epsilon=ENDLESS)),

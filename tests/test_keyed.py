@@ -35,7 +35,6 @@ from sklearn_puffer._noise import (
 from sklearn_puffer._noise import keyed as keyed_noise
 from sklearn_puffer._noise.sampler import first_of
 from sklearn_puffer._noiser import release as releasing
-from sklearn_puffer._noiser.artifact import FittedMechanism
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 
 KEY = bytes(range(32))
@@ -285,7 +284,6 @@ def variants(noiser, table):
     yield "key", noiser, {"key": KEY[::-1]}
     yield "backend", noiser, {"key": BLAKE}
     yield "none", noiser, {"key": None}
-    yield "noisier", noiser.noisier(2.0), {}
     yield "refit", fitted(table[:-1], public=["age", "town"]), {}
 
 
@@ -333,21 +331,6 @@ def test_bits_of_the_id_alone_would_show_a_change_exactly(noiser, table, monkeyp
         releasing._Worker, "entries", lambda self, rows, indices: np.zeros_like(indices)
     )
     assert exact_differences(noiser, table) == 1.0
-
-
-def undone(noiser, table):
-    """Return the share of rows that twice one release less one of twice the noise gives back."""
-    once, twice = (keyed(each, table)["age"] for each in (noiser, noiser.noisier(2.0)))
-    return ((2 * once - twice - table["age"]).abs() <= 2).mean()
-
-
-def test_two_scales_do_not_undo_the_noise(whole_noiser, table):
-    assert undone(whole_noiser, table) < 0.3
-
-
-def test_bits_that_do_not_know_the_scale_would_undo_the_noise(whole_noiser, table, monkeypatch):
-    monkeypatch.setattr(FittedMechanism, "context", lambda self, keying: "")
-    assert undone(whole_noiser, table) == 1.0
 
 
 def test_columns_and_rows_share_no_bits():

@@ -273,14 +273,6 @@ def test_another_context_is_that_of_memory(lazy, twice, options):
     assert not found.equals(keyed(twice, rows))
 
 
-def test_a_copy_with_more_noise_draws_its_own(lazy):
-    noiser = fitted(public=["age", "town"])
-    rows, more = pl.from_pandas(TABLE), noiser.noisier(2.0)
-    found = computed(keyed(more, lazy(rows)))
-    assert found.equals(keyed(more, rows))
-    assert (found["age"] == keyed(noiser, rows)["age"]).mean() < 0.3
-
-
 # ------------------------------------------------------------------------------------- the key
 
 

@@ -442,22 +442,6 @@ def test_a_noiser_releases_as_often_as_it_planned(fitted, path):
     assert Ledger.open(path, pickle.loads(pickle.dumps(noiser))).left().releases == 0
 
 
-def test_releases_with_more_noise_spend_less(fitted, path):
-    noiser, table = fitted
-    ledger = Ledger.create(path, noiser)
-    ledger.transform(noiser, table)
-    for left in (0, 0, 0, 0):
-        released = ledger.transform(noiser, table, factor=4.0)
-        assert len(released) == len(table)
-        assert ledger.left().releases == left
-    with pytest.raises(OverspentError):
-        ledger.transform(noiser, table, factor=4.0)
-    [own, larger] = [entry.scales["cars"] for entry in ledger.history()]
-    assert larger == pytest.approx(4.0 * own, rel=1e-15)
-    with pytest.raises(ValueError, match=r"factor must be at least 1, got 0\.5"):
-        ledger.transform(noiser, table, factor=0.5)
-
-
 @pytest.mark.parametrize(
     "settings",
     [

@@ -102,17 +102,6 @@ def test_other_releases_and_data_sets_spend_on_their_persons_alone(ledger, noise
     assert ledger.n_persons == 7
 
 
-def test_a_release_with_more_noise_spends_less(ledger, noiser, table):
-    whole = Fraction(1) / Fraction(float(noiser.theta_["cars"]))
-    ledger.transform(noiser, table, row_id="client", factor=4.0)
-    left = ledger.left(1000)
-    assert left.releases == 1
-    spent = Fraction(1) / Fraction(float(noiser.noisier(4.0).theta_["cars"]))
-    budget = noiser.certificate_.rule.budgets["cars"]
-    assert left.by_axis["cars"] == pytest.approx(float(budget - spent))
-    assert budget >= 2 * whole
-
-
 def test_a_form_of_a_release_serves_the_ledger_of_its_noiser(ledger, noiser, table):
     form = PufferfishRelease.from_json(noiser.to_json())
     first = ledger.transform(noiser, table, row_id="client")
@@ -146,7 +135,6 @@ calls = st.lists(
         st.lists(st.integers(0, N - 1), max_size=3),  # whose value is another one
         st.sampled_from(["", "b"]),
         st.integers(0, 2),
-        st.sampled_from([1.0, 2.0]),
         st.sampled_from(["raise", "withhold"]),
     ),
     max_size=8,
@@ -157,27 +145,26 @@ class Oracle:
     """All that every person was released, in plain lists, and sums of precisions by hand."""
 
     def __init__(self, noiser, changes):
-        self.scale = {f: float(noiser.noisier(f).theta_["cars"]) for f in (1.0, 2.0)}
-        self.room = 2 / Fraction(self.scale[1.0])
+        self.scale = Fraction(float(noiser.theta_["cars"]))
+        self.room = 2 / self.scale
         self.had, self.changes = {}, changes
 
-    def fits(self, person, scale):
-        scales = [each for _, each in self.had.get(person, {}).values()] + [scale]
-        return sum(1 / Fraction(each) for each in scales) <= self.room
+    def fits(self, person):
+        return (len(self.had.get(person, {})) + 1) / self.scale <= self.room
 
     def judge(self, person, value, call):
         """Return "repeated", "withheld" or "new" for the value of a person in a call."""
         had = self.had.get(person, {})
         if (*call, value) in had:
             return "repeated"
-        values = {value for value, _ in had.values()}
+        values = set(had.values())
         if self.changes == "refuse" and values - {value}:
             return "withheld"
-        return "new" if self.fits(person, self.scale[call[2]]) else "withheld"
+        return "new" if self.fits(person) else "withheld"
 
     def spend(self, person, value, call):
         own = self.had.setdefault(person, {})
-        own[(*call, value)] = (value, self.scale[call[2]])
+        own[(*call, value)] = value
 
 
 @pytest.mark.parametrize("most", [1024, 2])
@@ -197,13 +184,13 @@ def follow_an_oracle(tmp_path_factory, noiser, table, changes, plan):
         PersonLedger.create(path, noiser, key=KEY, changes=changes),
         Oracle(noiser, changes),
     )
-    for some, others, dataset, release, factor, exhausted in plan:
+    for some, others, dataset, release, exhausted in plan:
         X = changed(table, others).iloc[some]
-        call = dataset, release, factor
+        call = dataset, release
         told = [
             oracle.judge(p, v, call) for p, v in zip(X["client"], X["cars"].tolist(), strict=True)
         ]
-        options = {"dataset": dataset, "release": release, "factor": factor}
+        options = {"dataset": dataset, "release": release}
         if exhausted == "raise" and "withheld" in told:
             with pytest.raises(OverspentError):
                 ledger.transform(noiser, X, row_id="client", **options)
@@ -222,7 +209,7 @@ def follow_an_oracle(tmp_path_factory, noiser, table, changes, plan):
     for person in table["client"][:N].tolist():
         left = ledger.left(person)
         assert left.released == len(oracle.had.get(person, {}))
-        assert (left.releases >= 1) == oracle.fits(person, oracle.scale[1.0])
+        assert (left.releases >= 1) == oracle.fits(person)
 
 
 @given(
@@ -396,25 +383,12 @@ def test_missing_values_that_stay_missing_are_seen_and_their_pattern_may_not_cha
         ledger.transform(noiser, gaps.assign(cars=[3.0, None, *gaps.cars[2:]]), row_id="client")
 
 
-def test_the_same_row_on_a_coarser_grid_has_not_changed(path, table):
-    even = table.assign(cars=[64.0 * v for v in table["cars"]])
-    other = fitted(even)
-    assert (
-        other.noisier(64.0)._fitted.mechanism.columns[0].grid
-        > other._fitted.mechanism.columns[0].grid
-    )
-    own = PersonLedger.create(path, other, key=KEY)
-    own.transform(other, even, row_id="client", factor=64.0)
-    own.transform(other, even, row_id="client")
-    assert own.history()[-1].new == 60
-
-
 def test_a_value_that_is_missing_is_no_zero_on_any_grid():
     forms = []
     for step, gone in ((0, 0), (-(2**63), 1)):
         ids = np.array([[1, 0]], dtype=np.uint64)
         bits = KeyedBits(KEY, "context").columns(ids, [np.array([step])])
-        noted = Noted("client", PersonPseudonyms(KEY, "salt"), True, [2])
+        noted = Noted("client", PersonPseudonyms(KEY, "salt"), True)
         noted.begin(ids, is_text=False)
         noted.take(slice(None), [np.array([step])], [np.array([gone])], bits[0])
         forms.append(int(noted.forms[0]))
@@ -534,7 +508,6 @@ def test_a_refused_call_spends_nothing(ledger, noiser, table):
         ({"release": 1.0}, TypeError, "release must be an integer"),
         ({"dataset": 7}, TypeError, "dataset must be a str"),
         ({"note": b""}, TypeError, "note must be a string"),
-        ({"factor": 0.5}, ValueError, "factor must be at least 1"),
         ({"row_id": "loan"}, ValueError, "2 distinct ids"),
     ],
 )

@@ -289,57 +289,6 @@ def test_missing_values_stay_or_are_a_value_of_their_own():
     assert own.utility_.loc["x", "unchanged"] == pytest.approx((errors == 0).mean(), abs=0.03)
 
 
-def test_a_copy_with_more_noise_has_figures_of_its_own():
-    X = everything()[["secret", "flag", "whole"]]
-    noiser = fitted(X, sensitive="secret", random_state=0, epsilon=2.0)
-    other = noiser.noisier(3.0)
-    assert (other.utility_["change"] > noiser.utility_["change"]).all()
-    pd.testing.assert_series_equal(other.utility_["constant"], noiser.utility_["constant"])
-    again = pickle.loads(pickle.dumps(noiser)).noisier(3.0)
-    pd.testing.assert_frame_equal(again.utility_, other.utility_)
-    scale = float(other.theta_["whole"])
-    tails = 2.0 * stats.laplace.sf((np.arange(2000) + 0.5) / scale).sum()
-    assert other.utility_.loc["whole", "change"] == pytest.approx(tails, rel=1e-9)
-    assert other.certificate_.utility != noiser.certificate_.utility
-
-
-@pytest.mark.parametrize("scale", [0.3, 1.0, 5.0])
-def test_a_distribution_of_many_values_is_kept_small_and_close(scale):
-    values = np.sort(np.random.default_rng(0).normal(0.0, 1.0, 50_000))
-    edges, known = np.array([-0.5, 0.5]), np.ones(3, dtype=bool)
-    column = Column("x", "float", np.array([-1.0, 0.0, 1.0]), known, edges=edges)
-    distribution = RawDistribution.of(values, np.ones(50_000), 50_000, _Read())
-    small = distribution.kept(column)
-    assert len(small.values) <= 3 * 18
-    assert not np.isin(small.values, values).any()
-    assert small.shares.sum() == pytest.approx(1.0)
-    release = ColumnRelease(column, Laplace(scale), 2.0**-43, "native")
-    told = [utilities([release], [of], [1.0])[0] for of in (distribution, small)]
-    assert told[0].change == pytest.approx(told[1].change, rel=2e-3)
-    assert told[0].median_change == pytest.approx(told[1].median_change, rel=5e-3)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"n_bins": 4}, {"prior": "gaussian", "delta": 1e-3, "dependence": "independent"}],
-)
-def test_a_copy_keeps_no_rows_and_has_figures_close_to_those_of_all_rows(options):
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"s": np.resize(list("ab"), 400), "x": rng.normal(size=400)})
-    frame["w"] = rng.integers(0, 40, 400) + 8 * (frame["s"] == "a")
-    noiser = fitted(frame, sensitive="s", epsilon=0.3, **options)
-    assert (
-        sum(len(distribution.values) for distribution in noiser._fitted.mechanism.distributions)
-        <= 4 * 18 * 2
-    )
-    same = noiser.noisier(1.0)  # the same noise, told from what is kept
-    pd.testing.assert_frame_equal(same.utility_, noiser.utility_, rtol=5e-3, atol=1e-3)
-
-
-class _Read:
-    kind = "float"
-
-
 def test_continuous_priors_change_values_by_the_noise():
     rng = np.random.default_rng(0)
     secret = rng.integers(0, 2, 200)
@@ -545,7 +494,8 @@ def test_groups_of_values_keep_the_share_and_the_mean_of_each_bin():
         atoms = np.array([np.median(values[bins == k][:-1:2]) for k in range(n_bins)])
         atoms = values[np.searchsorted(values, atoms)]
         column = Column("x", "float", atoms, np.ones(n_bins, dtype=bool), edges=edges)
-        kept = RawDistribution(values, shares, 1.0, -np.inf, np.inf).kept(column)
+        kept = RawDistribution(values, shares, 1.0, -np.inf, np.inf)
+        kept = kept.grouped(column, 16 * n_bins)
         of_kept = np.searchsorted(edges, kept.values)
         for of, weights, numbers in ((bins, shares, values), (of_kept, kept.shares, kept.values)):
             sums = np.bincount(of, weights, n_bins), np.bincount(of, weights * numbers, n_bins)

@@ -475,6 +475,7 @@ _INSTEAD = {
     "noise='laplace'.",
     "noise.OptimalChannel": "PufferfishMicroaggregator releases rows of many columns; use it, or "
     "noise='laplace'.",
+    "noisier": "fit again, with releases= for the number of releases.",
     "output='remapped'": "use output='native', or PufferfishMicroaggregator, whose rows are in "
     "the columns' own types.",
 }

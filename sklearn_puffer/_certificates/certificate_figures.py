@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -190,16 +190,6 @@ class ColumnUtility:
     constant_sd: float
     constant_median: float
     constant_unchanged: float
-
-    def changed(self, other: ColumnUtility) -> ColumnUtility:
-        """Return the utility with the changes of another release of the same values."""
-        return replace(
-            self,
-            change=other.change,
-            change_sd=other.change_sd,
-            median_change=other.median_change,
-            unchanged=other.unchanged,
-        )
 
     @property
     def worse(self) -> bool:

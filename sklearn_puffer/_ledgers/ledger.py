@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from numbers import Number
 from typing import Any, Self
 
-from sklearn_puffer._base import check_count, check_positive
+from sklearn_puffer._base import check_count
 from sklearn_puffer._certificates import Axis, OverspentError, Spent
 from sklearn_puffer._documents import Page, Section
 from sklearn_puffer._ledgers.store import (
@@ -22,7 +22,6 @@ from sklearn_puffer._ledgers.store import (
     counts_of,
     foreign,
     scales_from,
-    scales_of,
     scales_to,
 )
 from sklearn_puffer._release import NONSENSE
@@ -209,8 +208,7 @@ class Ledger(Account[State]):
 
     Examples
     --------
-    Two releases are planned. One is made as it is, and one with twice the noise, which spends half
-    as much: what is left suffices for another such one, but not for one with the planned noise.
+    Two releases are planned, and a third one is refused.
 
     >>> import tempfile
     >>> import pandas as pd
@@ -223,9 +221,7 @@ class Ledger(Account[State]):
     >>> released = ledger.transform(noiser, table, note="for the press")
     >>> ledger.left().releases
     1
-    >>> released = ledger.transform(noiser, table, factor=2)
-    >>> ledger.left().releases, ledger.allows({"cars": 2 * noiser.theta_["cars"]})
-    (0, True)
+    >>> released = ledger.transform(noiser, table)
     >>> ledger.transform(noiser, table)
     Traceback (most recent call last):
     ...
@@ -450,7 +446,6 @@ class Ledger(Account[State]):
         noiser: Any,
         X: Any,
         *,
-        factor: float = 1.0,
         dataset: str | None = None,
         note: str = "",
     ) -> Any:
@@ -462,9 +457,6 @@ class Ledger(Account[State]):
             The one that the ledger belongs to.
         X : DataFrame or array-like
             As in the noiser's ``transform``.
-        factor : float, default=1.0
-            How many times the noiser's noise is added (see `PufferfishNoiser.noisier`): a release
-            at larger scales spends less.
         dataset, note : str
             As in `spend`.
 
@@ -486,9 +478,7 @@ class Ledger(Account[State]):
         refuses costs nothing, and a crash may spend without a release, but never release without
         a spend.
         """
-        used = noiser if check_positive(factor, "factor") == 1.0 else noiser.noisier(factor)
-        scales = None if used is noiser else scales_of(used.certificate_)
-        return self._handed_out(noiser, lambda: used.transform(X), scales, dataset, note)
+        return self._handed_out(noiser, lambda: noiser.transform(X), dataset, note)
 
     def release(
         self, query: Any, values: Any, *, dataset: str | None = None, note: str = ""
@@ -514,22 +504,21 @@ class Ledger(Account[State]):
         OverspentError, LedgerError
             As in `transform`.
         """
-        return self._handed_out(query, lambda: query.release(values), None, dataset, note)
+        return self._handed_out(query, lambda: query.release(values), dataset, note)
 
     def _handed_out(
         self,
         noiser: Any,
         compute: Callable[[], Any],
-        scales: Mapping[Axis, float] | None,
         dataset: str | None,
         note: str,
     ) -> Any:
         """Compute a release, put it on record, and only then return it."""
         state = self._check_noiser(certificate_for(noiser))
-        state.check(state.entry(scales, 1, dataset, note))
+        state.check(state.entry(None, 1, dataset, note))
         released = compute()
         try:
-            self.spend(scales, dataset=dataset, note=note)
+            self.spend(dataset=dataset, note=note)
         except BaseException:
             del released  # tracebacks hold the variables of this frame
             raise

@@ -16,7 +16,6 @@ import numpy as np
 
 from sklearn_puffer._base import (
     check_choice,
-    check_positive,
     check_verbose,
     listening,
     way_to_table,
@@ -39,7 +38,6 @@ from sklearn_puffer._ledgers.store import (
     Sheet,
     certificate_for,
     foreign,
-    scales_of,
 )
 from sklearn_puffer._noise import PersonPseudonyms, fresh_salt, integer_ids, read_key
 from sklearn_puffer._tables import taken_rows
@@ -62,8 +60,7 @@ class PersonLedger(Account[About]):
 
     Made by `PersonLedger.create` and `PersonLedger.open`. A person is an id of ``row_id=``, one row
     of a table. The same noise again is the same release, and spends nothing; another ``release`` or
-    ``dataset``, another scale, and a row that changed, where that is allowed, is one more release
-    of its person.
+    ``dataset``, and a row that changed, where that is allowed, is one more release of its person.
 
     Parameters
     ----------
@@ -321,7 +318,6 @@ class PersonLedger(Account[About]):
         row_id: Any,
         dataset: str = "",
         release: int = 0,
-        factor: float = 1.0,
         exhausted: Exhausted = "raise",
         note: str = "",
     ) -> Any:
@@ -340,9 +336,6 @@ class PersonLedger(Account[About]):
             As in the noiser's ``transform``: another one draws anew, and is one more release.
         release : int, default=0
             Likewise.
-        factor : float, default=1.0
-            How many times the noiser's noise is added (see `PufferfishNoiser.noisier`): a release
-            at larger scales spends less.
         exhausted : {"raise", "withhold"}, default="raise"
             What becomes of the call if some persons have no release left, or changed where that is
             refused: nothing is released, or their rows are left out; `history` counts them.
@@ -384,20 +377,19 @@ class PersonLedger(Account[About]):
             raise ValueError("row_id is None, and persons are known by it; name the column of ids.")
         certificate = certificate_for(noiser)
         about = self._check_noiser(certificate)
-        used = noiser if check_positive(factor, "factor") == 1.0 else noiser.noisier(factor)
         options = {"marks": self._pseudonyms(about), "whole": about.whole}
         options |= {"dataset": dataset, "release": release}
-        draw = getattr(used, "_release_noted", None)
+        draw = getattr(noiser, "_release_noted", None)
         if draw is None:
             raise TypeError(
-                f"noiser is a {type(used).__name__}, which has no rows of persons; pass a fitted "
+                f"noiser is a {type(noiser).__name__}, which has no rows of persons; pass a fitted "
                 "PufferfishNoiser or PufferfishRelease."
             )
-        with listening(check_verbose(used.verbose), "release"):
+        with listening(check_verbose(noiser.verbose), "release"):
             released, noted = draw(X, row_id, self._key_now(), **options)
             named = dataset, int(release), note
             try:
-                withheld = self._spend(noted, scales_of(used.certificate_), named, exhausted)
+                withheld = self._spend(noted, about.scales, named, exhausted)
             except BaseException:
                 del released, noted  # tracebacks hold the variables of this frame
                 raise

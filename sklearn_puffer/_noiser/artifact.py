@@ -8,23 +8,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sklearn_puffer._base import RetiredError, gone
 from sklearn_puffer._codes import Column
 from sklearn_puffer._documents import FieldError, Fields, all_written, stated, written
 from sklearn_puffer._noise import MixedNoise, Mixing, without_mixings
 from sklearn_puffer._noiser.assumptions import OF_A_SAMPLE, ROBUST
 from sklearn_puffer._noiser.release import (
     ColumnRelease,
-    Least,
-    as_certified,
     fingerprint,
-    noisier,
     release_table,
     scale_of,
 )
-from sklearn_puffer._noiser.utility import RawDistribution, utilities
 from sklearn_puffer._release import (
     Draw,
-    FittedMechanism,
     Margin,
     Mechanism,
     Released,
@@ -44,10 +40,6 @@ class NoiseOfColumns(Mechanism):
     """Noise, or a kernel, for each column by itself."""
 
     columns: list[ColumnRelease]
-    # certified scale and grid of each column, which `noisier` copies exceed
-    least: list[Least]
-    # for the utility of copies with more noise; empty in a release read from JSON
-    distributions: Sequence[RawDistribution] = ()
 
     kind: ClassVar[str] = ""  # artifacts of noise name no mechanism
     way_out: ClassVar[str] = (
@@ -64,15 +56,10 @@ class NoiseOfColumns(Mechanism):
         drawn = [(r.column.name, scale_of(r), r.whole, r.grid) for r in self.columns]
         if drawn != [(c.name, c.theta, c.whole, c.grid) for c in certificate.columns]:
             return ""
-        pairs = zip(self.columns, self.least, strict=True)
-        return fingerprint([as_certified(release, *least) for release, least in pairs], *about)
+        return fingerprint(self.columns, *about)
 
     def really_drawn(self) -> Any:
-        """Return the columns with their noise.
-
-        `noisier` copies have the same fingerprint, and the same bits at two scales would undo the
-        noise.
-        """
+        """Return the columns with their noise: the same bits at two scales would undo it."""
         return self.columns
 
     def attributes(self) -> dict[str, Any]:
@@ -82,9 +69,6 @@ class NoiseOfColumns(Mechanism):
     def to_record(self) -> dict[str, Any]:
         """Return the fields of a release artifact."""
         records = [_written_release(release) for release in self.columns]
-        for record, release, (scale, grid) in zip(records, self.columns, self.least, strict=True):
-            if (scale, grid) != (scale_of(release), release.grid):
-                record["certified"] = {"scale": float(scale).hex(), "grid": written(grid)}
         noises = [release.noise for release in self.columns if release.noise is not None]
         fields = {"output": self.columns[0].output, "columns": records}
         return fields | ({"noise": _written_family(noises[0])} if noises else {})
@@ -96,14 +80,7 @@ class NoiseOfColumns(Mechanism):
         if family is not None:
             parameters = {"k": family.number("k")} if family.has("k") else {}
             noise = family_of(family.read("family", str), parameters)
-        releases, certified = [_read_release(column, noise, output) for column in columns], []
-        for column, release in zip(columns, releases, strict=True):
-            # those that are drawn where the record has no others
-            least, drawn = column.inner("certified"), (scale_of(release), release.grid)
-            certified.append(
-                drawn if least is None else (least.number("scale"), least.number("grid"))
-            )
-        return cls(releases, certified)
+        return cls([_read_release(column, noise, output) for column in columns])
 
     def released(self, table: Table, rules: TableRules, draw: Draw) -> Released:
         """Return a table released in the caller's own type, and how many values were moved."""
@@ -154,11 +131,6 @@ class NoiseOfColumns(Mechanism):
             beyond="" if robust else ", but NOT for readers who know the population better",
         )
 
-    def units(self) -> list[int]:
-        """Return how many certified grid steps of each column make one step of the drawn noise."""
-        pairs = zip(self.columns, self.least, strict=True)
-        return [round(r.grid / grid) if grid > 0.0 else 1 for r, (_, grid) in pairs]
-
 
 _ROW = "What the row of one person tells about another is not covered."
 _PRIORS = {
@@ -206,43 +178,6 @@ def _prior(release: Any) -> tuple[str, bool]:
     return told, robust
 
 
-def with_more_noise(fitted: FittedMechanism, factor: float) -> FittedMechanism:
-    """Return the same values with ``factor`` times the noise.
-
-    Raises
-    ------
-    ValueError
-        If the values of a column do not lie on the grid of noise that large.
-    """
-    noise: Any = fitted.mechanism
-    certificate, releases = fitted.certificate, [noisier(r, factor) for r in noise.columns]
-    columns = tuple(
-        replace(column, theta=scale_of(release), grid=release.grid)
-        for column, release in zip(certificate.columns, releases, strict=True)
-    )
-    bare = certificate.fitted
-    if bare is not None:
-        # drawn scales are rounded up, so that this one is never larger
-        weights = np.nextafter(bare.problem.weights * factor, 0.0)
-        grids = np.array([column.grid for column in columns])
-        bare = replace(bare, problem=replace(bare.problem, weights=weights), grids=grids)
-    told = f"The noise is {factor:g} times what was certified; the losses are those of less noise."
-    changes = utilities(releases, noise.distributions, [column.spread for column in columns])
-    # more noise only lowers the losses
-    pairs = tuple(replace(pair, lower=0.0, source="theorem") for pair in certificate.pairs)
-    certificate = replace(
-        certificate,
-        method=replace(certificate.method, columns=columns),
-        proof=replace(certificate.proof, pairs=pairs),
-        other_priors=replace(certificate.other_priors, fitted=bare),
-        assumptions=[*certificate.assumptions, told],
-        utility=tuple(
-            of.changed(change) for of, change in zip(certificate.utility, changes, strict=True)
-        ),
-    )
-    return replace(fitted, mechanism=replace(noise, columns=releases), certificate=certificate)
-
-
 def stand_ins(margins: Sequence[Margin], columns: Sequence[Column]) -> dict[Name, Any]:
     """Return the rule of each column under ``unknown="nearest"``, for noise.
 
@@ -285,6 +220,8 @@ def _written_release(release: ColumnRelease) -> dict[str, Any]:
 
 
 def _read_release(record: Fields, family: Noise | None, output: Output) -> ColumnRelease:
+    if record.has("certified"):
+        raise RetiredError(gone("noisier"))
     column, noise = read_column(record), None
     grid = record.number("grid") if record.has("grid") else 0.0
     mixed = record.has("shares")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Self
 
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_puffer._base import check_positive, fitting, once_warned
-from sklearn_puffer._noiser.artifact import with_more_noise
+from sklearn_puffer._base import fitting, once_warned
 from sklearn_puffer._noiser.fit import learn
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._release import LearntMechanism, TableRelease
@@ -270,49 +268,6 @@ class PufferfishNoiser(TableRelease):
         """
         refuse_lazy(X)
         return super().fit_transform(X, y, **fit_params)
-
-    def noisier(self, factor: float) -> Self:
-        """Return a copy of this fitted noiser that adds ``factor`` times the noise.
-
-        Both noisers release the same values, so that their releases add up in one `Ledger`, whose
-        ``transform(noiser, X, factor=...)`` makes such releases.
-
-        Parameters
-        ----------
-        factor : float
-            At least 1.
-
-        Returns
-        -------
-        PufferfishNoiser
-            Its certificate states the loss of the original, which more noise only lowers.
-
-        Raises
-        ------
-        ValueError
-            If ``factor`` is below 1, or the values of a column do not lie on the grid of noise
-            that large, as whole numbers, categories and booleans do.
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> from sklearn_puffer import PufferfishNoiser
-        >>> cars = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
-        >>> table = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": cars})
-        >>> noiser = PufferfishNoiser(epsilon=0.5, sensitive="loan").fit(table)
-        >>> bool(noiser.noisier(3).theta_["cars"] >= 3 * noiser.theta_["cars"])
-        True
-        """
-        self._check_as_certified()
-        if not check_positive(factor, "factor") >= 1.0:
-            raise ValueError(
-                f"factor must be at least 1, got {factor!r}; for less noise fit with a larger "
-                "epsilon."
-            )
-        other = copy.copy(self)
-        other._fitted = with_more_noise(self._fitted, float(factor))
-        other._go_on_counting(self)
-        return other
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

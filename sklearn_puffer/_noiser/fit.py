@@ -58,7 +58,7 @@ from sklearn_puffer._noiser.priors import (
 )
 from sklearn_puffer._noiser.problem import Problem, cells_of, exact_bins, has_exact_loss, too_wide
 from sklearn_puffer._noiser.read_table import TableRead, read_table
-from sklearn_puffer._noiser.release import ColumnRelease, scale_of
+from sklearn_puffer._noiser.release import ColumnRelease
 from sklearn_puffer._noiser.scales import Calibrated, find_scales, weighted
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._noiser.utility import utilities
@@ -231,17 +231,12 @@ class _Learnt:
             for group in read.groups
             if read.propagated
         }
-        kept = zip(priors.raw, read.bare_columns, strict=True)
         return LearntMechanism(
             hidden=read.hidden,
             public=names,
             passed=read.passed,
             pairs=read.pairs,
-            mechanism=NoiseOfColumns(
-                releases,
-                [(scale_of(release), release.grid) for release in releases],
-                [distribution.kept(column) for distribution, column in kept],
-            ),
+            mechanism=NoiseOfColumns(releases),
             certificate=self.certificate(),
             missing=self.read.settings.columns.missing,
             order=read.order,

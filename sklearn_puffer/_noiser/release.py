@@ -6,10 +6,8 @@ input, and handed over when whole.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,7 +24,6 @@ from sklearn_puffer._noise import (
     Noise,
     NoiseSource,
     RowWords,
-    grid_step,
     sampler,
     to_indices,
 )
@@ -44,7 +41,6 @@ _BLOCK = 1 << 16  # rows of a column at a time: fewer make more calls, more leav
 # Rows of one column in a row: the tables of its noise stay in the cache.
 _STRETCH = 1 << 17
 _GONE = np.int64(-(2**63))  # no index, no code, and the bits of no number but -0.0
-Least = tuple[float, float]  # the scale and grid of the proof
 Done = Callable[[int], None]  # called with the number of values released
 
 
@@ -111,56 +107,6 @@ class ColumnRelease:
 def scale_of(release: ColumnRelease) -> float:
     """Return theta, 0 where nothing is added."""
     return 0.0 if release.noise is None else float(release.noise.axis_scales(1)[0])
-
-
-def noisier(release: ColumnRelease, factor: float) -> ColumnRelease:
-    """Return the release of the same values with ``factor`` times the noise.
-
-    Raises
-    ------
-    ValueError
-        If the values do not lie on the grid that noise of that scale is drawn on: rounded to it
-        they would be other values, which the certificate does not cover.
-    """
-    if release.noise is None:
-        return release
-    scale = scale_of(release) * factor
-    if math.isinf(scale):
-        raise ValueError(
-            f"factor={factor!r} asks for noise beyond all floats, at {scale_of(release):.3g} times "
-            "as much; choose a smaller factor."
-        )
-    if Fraction(scale) < Fraction(scale_of(release)) * Fraction(factor):
-        scale = math.nextafter(scale, math.inf)  # precisions add up to no more than they should
-    noise = release.noise.with_scale(scale)
-    grid = release.grid
-    if release.mixing is None:
-        grid = max(grid, grid_step(scale, integer=release.whole))
-    if grid > release.grid and not _lies_on(release.column, grid):
-        raise ValueError(
-            f"factor={factor!r} needs noise on a grid of {grid:.3g}, on which the values of column "
-            f"{release.column.name!r} do not lie; fit with releases= for the number of releases, "
-            "or release whole numbers."
-        )
-    return replace(release, noise=noise, grid=grid)
-
-
-def as_certified(release: ColumnRelease, scale: float, grid: float) -> ColumnRelease:
-    """Return the release at the certified scale and grid, of one that may have more noise.
-
-    It is the release itself if it has no more noise, or its values do not lie on its grid.
-    """
-    if release.noise is None or not 0.0 < scale <= scale_of(release) or not grid <= release.grid:
-        return release
-    if release.grid > grid and not _lies_on(release.column, release.grid):
-        return release
-    return replace(release, noise=release.noise.with_scale(scale), grid=grid)
-
-
-def _lies_on(column: Column, grid: float) -> bool:
-    """Return whether all values of a column are known to lie on a grid."""
-    indices = column.atoms / grid
-    return not column.free and bool((indices == np.rint(indices)).all())
 
 
 def release_table(

@@ -32,7 +32,6 @@ from sklearn_puffer.noise import Noise
 _ADDED = 4096  # terms that are added one by one
 _EXACT_INTEGER = 2.0**53  # types that reach further cut nothing off
 _DISTINCT = 4096  # values that are treated one by one; of more, neighbours count as one
-_KEPT = 16  # groups of values that a fitted noiser keeps, for each bin
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,18 +61,6 @@ class RawDistribution:
         values, counts = values[counts > 0], counts[counts > 0]
         total = float(counts.sum())
         return cls(values, counts / total, total / n_rows, low, high)
-
-    def kept(self, column: Column) -> RawDistribution:
-        """Return what a fitted noiser keeps of the distribution, for copies with more noise.
-
-        It keeps no values of continuous columns, whose changes are the noise alone, and of binned
-        ones the means of a few groups. The representative, which is released, is its own group.
-        """
-        if column.free:
-            return replace(
-                self, values=np.zeros(1), shares=np.ones(1), low=-math.inf, high=math.inf
-            )
-        return self if column.edges is None else self.grouped(column, _KEPT * len(column.atoms))
 
     def grouped(self, column: Column, n_groups: int) -> RawDistribution:
         """Return the means of neighbours, in groups within bins of about equal shares."""

@@ -40,12 +40,9 @@ class Noted:
     is_text = False  # whether ids are strings
     together = False  # whether all rows are one release, so that no row can be left out
 
-    def __init__(
-        self, row_id: Any, marks: PersonPseudonyms, whole: bool, units: Sequence[int]
-    ) -> None:
+    def __init__(self, row_id: Any, marks: PersonPseudonyms, whole: bool) -> None:
         self.row_id, self._marks = row_id, marks
         self._whole = whole  # whether rows differ by all values, or only by those that are shown
-        self._units = units  # of each column's grid: rows are compared on one grid
 
     def begin(self, ids: NDArray[np.uint64], is_text: bool) -> None:
         """Make room for rows with these ids, of shape (n, 2)."""
@@ -63,10 +60,7 @@ class Noted:
         self, rows: slice, placed: Sequence[IntArray], seen: Sequence[IntArray], words: RowWords
     ) -> None:
         """Note a block of rows."""
-        shown = seen
-        if self._whole:
-            scaled = (column * unit for column, unit in zip(placed, self._units, strict=True))
-            shown = [*seen, *scaled]
+        shown = [*seen, *placed] if self._whole else seen
         self.forms[rows] = self._marks.rows(self._ids[rows], shown)
         self.draws[rows] = self._marks.draws(words.tags)
 

@@ -210,10 +210,6 @@ class Mechanism(ABC):
             f"table in memory; pass {way_to_table(X, 'X')}."
         )
 
-    def units(self) -> Sequence[int]:
-        """Return factors that bring the columns of keyed rows to one grid, for a ledger."""
-        return [1]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FittedMechanism:

@@ -13,7 +13,6 @@ from sklearn_puffer._release.artifact import MOST_CHARACTERS, NONSENSE, read_art
 from sklearn_puffer._release.keyed_rows import check_keying
 from sklearn_puffer._release.mechanism import FittedMechanism
 from sklearn_puffer._release.table_release import TableRelease
-from sklearn_puffer._words import quoted
 
 _MOST_BYTES = 4 * MOST_CHARACTERS
 _AGAIN = "take the noiser, or ask its keeper for a new release artifact (noiser.to_json())"
@@ -231,25 +230,6 @@ class PufferfishRelease(TableRelease):
         keying = check_keying(row_id, key, dataset, release, self.random_state)
         self._check_ready(keying)
         return self._transformed(X, keying, on_drift, sensitive_features)
-
-    def noisier(self, factor: float) -> NoReturn:
-        """Refuse: what more noise does to the values is computed from their distributions.
-
-        Parameters
-        ----------
-        factor : float
-            Not looked at.
-
-        Raises
-        ------
-        ValueError
-            Always.
-        """
-        raise ValueError(
-            f"factor={quoted(factor)} asks for more noise, and what that does to the values is "
-            "computed from distributions that a release artifact does not hold; take the noiser, "
-            "and write the release artifact of noiser.noisier(factor)."
-        )
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         certificate, n_columns = self.certificate_, len(self.fitted.rules.order)

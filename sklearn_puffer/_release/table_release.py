@@ -137,7 +137,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         self._shown = tuple(learnt.attributes)
         self.secret_pairs_ = learnt.pairs
         self._note_parameters()
-        self._go_on_counting()
+        _calls[self] = itertools.count()
         self._warn(learnt.warnings, "fit", stacklevel=3)
         self._warn(learnt.order.warnings(), "order", stacklevel=3)
         self._warn(learnt.useless, "utility", UtilityWarning, stacklevel=3)
@@ -249,7 +249,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         -----
         *Formal guarantees.* Under a key that stays secret, a release of distinct ids has the
         distribution of one fresh release, up to what a computer can do to tell AES-256 (or keyed
-        blake2b) from a random function. Fitting anew, `noisier`, another ``dataset`` or ``release``
+        blake2b) from a random function. Fitting anew, another ``dataset`` or ``release``
         give bits that are independent in the same sense. A row whose public values changed is drawn
         anew, as a whole: that it changed, and that it changed back, is seen, and not protected, and
         each different row of an id is one more release of that person, also of the columns that
@@ -288,7 +288,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         self, X: Any, row_id: Any, key: bytes, *, marks: Any, whole: bool, **about: Any
     ) -> tuple[Any, Noted]:
         """Return a keyed release, and what a ledger of persons keeps of its rows."""
-        noted = Noted(row_id, marks, whole, self._fitted.mechanism.units())
+        noted = Noted(row_id, marks, whole)
         return self.transform(X, row_id=noted, key=key, **about), noted
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
@@ -457,11 +457,6 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
             family[about] = first, max(largest, share)
         for sentence in sentences:
             warnings.warn(sentence, kind, stacklevel=stacklevel + 1)
-
-    def _go_on_counting(self, other: TableRelease | None = None) -> None:
-        """Count seeded draws from 0, or go on with the count of another noiser."""
-        first = itertools.count()
-        _calls[self] = first if other is None else _calls.setdefault(other, first)
 
     def _transformed(
         self, X: Any, keying: Keying | None, on_drift: str = "warn", sensitive_features: Any = None
