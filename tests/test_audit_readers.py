@@ -256,27 +256,20 @@ def test_combinations_of_secrets_of_a_swap_are_audited():
     assert not found.findings
 
 
-class NoiseOfRows(PufferfishNoiser):
-    """Draws what hides single rows, where whole groups were certified."""
+def test_one_row_of_each_group_is_audited_and_several_are_refused():
+    homes = answers(8, 300).assign(home=np.arange(300))
+    rows = homes.loc[homes.index.repeat(2)].reset_index(drop=True)
+    noiser = PufferfishNoiser(1.0, sensitive="ill", public="level", groups="home", max_group=2)
+    with pytest.raises(ValueError, match="audit reads one row of each; give one"):
+        audit(noiser.fit(rows), rows, **QUICK)
+    assert audit(noiser, rows.drop_duplicates("home"), **QUICK).n_rows == 300
 
-    def transform(self, X, **settings):
-        loose = PufferfishNoiser(1.0, sensitive="ill", public="level")
-        return loose.fit(X).transform(X, **settings).assign(home=X["home"])
 
-
-@pytest.mark.slow
-def test_whole_groups_are_attacked_where_they_are_guaranteed_those_of_one_size():
-    homes = answers(8, 1000).assign(home=np.arange(1000))
-    rows = homes.loc[homes.index.repeat(np.where(np.arange(1000) < 100, 2, 3))]
-    rows = rows.sample(frac=1.0, random_state=0).reset_index(drop=True)
-    for kind, broken in ((PufferfishNoiser, False), (NoiseOfRows, True)):
-        noiser = kind(1.0, sensitive="ill", public="level", groups="home", max_group=3).fit(rows)
-        found = audit(noiser, rows, max_rows=1800, **QUICK)
-        assert (found.n_rows, found.n_test) == (1800, 1080)
-        assert "had 600 groups of 'home', those of 3 rows" in str(found)
-        assert found.readers["reader"].tolist() == ["fresh models"]
-        assert found.attacks[0].n + found.attacks[0].n_against == 360
-        assert bool(found.findings) == broken
+def test_an_audit_says_whether_its_rows_may_be_the_fitted_ones():
+    rows, more = answers(8, 300), answers(9, 200)
+    noiser = PufferfishNoiser(1.0, sensitive="ill", public="level").fit(rows)
+    assert "300 rows (as many as fit had, so these may be the fitted" in str(audit(noiser, rows))
+    assert "200 rows (fit had 300): rows that were in fit" in str(audit(noiser, more, **QUICK))
 
 
 @pytest.mark.slow

@@ -677,6 +677,21 @@ def test_a_refused_setting_is_told_in_its_row(found):
         found.estimator(99)
 
 
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"k": "1"}, "k must be the number of a row, got '1'; look at the .table"),
+        ({"epsilons": 2.0}, "epsilons must be a list, got 2.0; give one"),
+        ({"epsilons": ["1"]}, "epsilons must be a positive number, got '1'"),
+        ({"n_prototypes": 4}, "n_prototypes must be a list, got 4; give one"),
+    ],
+)
+def test_a_curve_of_what_is_no_list_of_numbers_is_refused_before_any_fit(found, how, message):
+    k = labels_of(found).index("typical rows")
+    with pytest.raises(TypeError, match=re.escape(message)):
+        found.curve(**{"k": k, **how})
+
+
 def test_a_plan_is_json_without_rows(found):
     told = json.loads(found.to_json())
     assert told["advice"] == found.advice()

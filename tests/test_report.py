@@ -737,6 +737,13 @@ def test_four_figures_stand_first_and_say_what_was_not_measured(noiser):
 
 
 @pytest.mark.slow
+def test_a_task_that_a_plan_measured_is_not_said_to_be_unmeasured():
+    found = plan(make_table(n=300), "loan", public="cars", task="old", n_prototypes=4, n_bins=3)
+    figures = figures_of(report(found.estimator(0), plan=found))
+    assert figures["Task"] == ["see the plan", "measured there of each setting"]
+
+
+@pytest.mark.slow
 @pytest.mark.usefixtures("seeded_draws")
 def test_the_figures_of_an_audit_are_those_of_its_table():
     noiser = make_noiser()

@@ -427,8 +427,7 @@ def audit(
     table : DataFrame
         In memory, of pandas, polars or pyarrow: rows that were not in `fit`, with the sensitive
         columns and those that are released; of a swap any rows. Rows must be independent of each
-        other: keep one row of each person. An estimator with groups is given whole groups, and
-        attackers see all released rows of a group.
+        other: keep one row of each person, and of an estimator with groups one row of each group.
     attackers : classifier, list or {name: classifier}, default=None
         Fresh models: None for boosted trees, nearest neighbours and logistic regression. A pipeline
         is given the released columns as a DataFrame, with words as ``category``; any other
@@ -442,7 +441,7 @@ def audit(
     sensitive_features : Series, DataFrame or array-like of n_rows, default=None
         The secrets, where `fit` had them beside the table.
     max_rows : int or None, default=20000
-        Most rows that are released, drawn from the table, whole groups of them; None for all.
+        Most rows that are released, drawn from the table; None for all.
     random_state : int, default=0
         Draws which rows train, choose and test; never what is released.
     verbose : int, default=0
@@ -519,7 +518,7 @@ def audit(
     stages = reported("stages of an audit", 4)  # release, readers, attacks, what survived
     with listening(check_verbose(verbose), "audit"), stages as done, threads_for(table):
         given = table, task, sensitive_features, max_rows, models, seed
-        release, untested, n_given, notes = _released(estimator, *given)
+        release, untested, n_given = _released(estimator, *given)
         done()
         readers = [reader for secret in release.secrets for reader in readers_of(release, secret)]
         done()
@@ -530,7 +529,7 @@ def audit(
         done()
         figures = _survived(release)
         done()
-    certificate, parts = estimator.certificate_, release.rows
+    certificate, parts = estimator.certificate_, release.parts
     return Audit(
         attacks=tuple(attacks),
         control=tuple(control),
@@ -545,7 +544,7 @@ def audit(
         n_train=len(parts.train),
         n_choose=len(parts.choose),
         n_test=len(parts.test),
-        notes=(*notes, *_notes(release, estimator, readers)),
+        notes=tuple(_notes(release, estimator, readers, n_given)),
         version=__version__,
         date=utc_now(),
     )
@@ -559,25 +558,29 @@ def _control(release: Release) -> list[Reader]:
 def _survived(release: Release) -> list[Survived]:
     """Return what survived, of rows as attackers are given them."""
     before, after = (seen(rows, release.columns) for rows in (release.raw, release.released))
-    return survived(before, after, release.rows, release.task)
+    return survived(before, after, release.parts, release.task)
 
 
 def _released(
     estimator: Any, table: Any, task: Any, beside: Any, max_rows: Any, attackers: Any, seed: int
-) -> tuple[Release, list[str], int, tuple[str, ...]]:
-    """Return a release of rows of a table, which pairs have too few, how many it has, and notes."""
+) -> tuple[Release, list[str], int]:
+    """Return a release of rows of a table, which pairs have too few, and how many it has."""
     frame = in_memory(table, "an audit")
     source = frame_table(frame, "table")
     every = secrets_in(estimator, source, beside, frame)
-    chosen, size, notes = chosen_rows(estimator, source, every, max_rows, seed)
-    work, units = task_of(task, source), chosen[::size]
-    parts = RowSplit.of(len(units), seed)
-    rows = parts.at(lambda part: (part[:, None] * size + np.arange(size)).ravel())
-    secrets, few = _with_pairs([secret.of(units) for secret in every], pairs_of(estimator), parts)
+    chosen, work = chosen_rows(estimator, source, max_rows, seed), task_of(task, source)
+    hidden = [*estimator._fitted.rules.sensitive, *(each.name for each in every)]
+    if work is not None and work.name in hidden:
+        raise ValueError(
+            f"task={work.name!r} is a sensitive column, which the release hides; name a column "
+            "that released rows are to predict."
+        )
+    parts = RowSplit.of(len(chosen), seed)
+    secrets, few = _with_pairs([secret.of(chosen) for secret in every], pairs_of(estimator), parts)
     beside = as_pandas(beside) if is_frame(beside) else beside
     # where rows are exchanged as a whole, the tested ones are a table of their own, the last
     by_row, released = estimator._fitted.mechanism.by_row, []
-    pieces = [np.arange(len(chosen))] if by_row else [rows.shown, np.sort(rows.test)]
+    pieces = [np.arange(len(chosen))] if by_row else [parts.shown, np.sort(parts.test)]
     for piece in pieces:
         own, of = copy.copy(estimator), chosen[piece]
         more: dict[str, Any] = {"on_drift": "ignore"} if by_row else {}
@@ -588,12 +591,12 @@ def _released(
             warnings.simplefilter("ignore", PufferfishWarning)
             released.append(own.transform(frame.iloc[of], **more))
     work = None if work is None else work.of(chosen)
-    settings = rows, parts, secrets, attackers, work, size
-    release = Release(own, frame.iloc[chosen], together(released, pieces), *settings)
+    rows = frame.iloc[chosen], together(released, pieces)
+    release = Release(own, *rows, parts, secrets, attackers, work)
     untested = [
         f"{shown(name)}: {listed([a, b])} ({n} rows to learn from)" for name, a, b, n in few
     ]
-    return release, untested, len(frame), notes
+    return release, untested, len(frame)
 
 
 LEAST = 5
@@ -626,8 +629,14 @@ def _with_pairs(
     )
 
 
-def _notes(release: Release, estimator: TableRelease, readers: Sequence[Reader]) -> list[str]:
+def _notes(
+    release: Release, estimator: TableRelease, readers: Sequence[Reader], n_given: int
+) -> list[str]:
     columns, strata = [*estimator.utility_.index], release.known
+    fitted = estimator.certificate_.n_rows
+    alike = f"fit had {fitted:,}"
+    if fitted == n_given:
+        alike = "as many as fit had, so these may be the fitted ones"
     typical = getattr(estimator.certificate_, "prototypes", None) is not None
     holds_list = any(reader.name == LIST for reader in readers)
     unprotected = [name for name in release.released if name not in (*columns, *strata)]
@@ -639,9 +648,8 @@ def _notes(release: Release, estimator: TableRelease, readers: Sequence[Reader])
         "Rows that readers were judged on were exchanged as a table of their own: readers know "
         "secrets of people of another table.": release.exchanged,
         NOT_BY_LIST: typical and not holds_list,
-        "Rows that were in fit do not show how other rows differ: audited ones must be others.": (
-            not release.exchanged
-        ),
+        f"The table has {n_given:,} rows ({alike}): rows that were in fit do not show how other "
+        "rows differ, so audited ones must be others.": not release.exchanged,
         "The estimator has a random_state: who knows it can undo the release, which these "
         "readers do not try.": estimator.random_state is not None,
     }

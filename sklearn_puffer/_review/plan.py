@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from numbers import Integral
 from typing import Any
 
-from sklearn_puffer._base import check_count, counted
+from sklearn_puffer._base import check_count, check_positive, counted
 from sklearn_puffer._documents import Document, Page, Section, jsonable
 from sklearn_puffer._review.exact_tests import Budget
 from sklearn_puffer._review.readers import in_memory
@@ -347,12 +348,14 @@ class Plan(Document):
                 "k is None: this plan proposes no setting; see its advice(), and choose a row of "
                 "its .table yourself, such as k=0."
             )
-        if check_count(k, "k", minimum=0) >= len(self.trials):
+        if isinstance(k, bool) or not isinstance(k, Integral):
+            raise TypeError(f"k must be the number of a row, got {quoted(k)}; look at the .table.")
+        if not 0 <= k < len(self.trials):
             raise IndexError(
                 f"k={quoted(k)} is no row of this plan, which has {len(self.trials)}; look at "
                 "its .table."
             )
-        return self.trials[k]
+        return self.trials[int(k)]
 
     @property
     def proposed(self) -> int | None:
@@ -441,9 +444,14 @@ class Plan(Document):
             raise ValueError(f"row {k} was not measured, so there is no curve; take another.")
         if n_prototypes is not None and "n_prototypes" not in row.estimator.get_params():
             raise ValueError(f"row {k}, {row.label}, has no n_prototypes; take typical rows.")
-        name = "epsilon" if n_prototypes is None else "n_prototypes"
-        records = []
-        for value in counted(list(epsilons if n_prototypes is None else n_prototypes), "fits"):
+        name, argument, values = "epsilon", "epsilons", epsilons
+        if n_prototypes is not None:
+            name, argument, values = "n_prototypes", "n_prototypes", n_prototypes
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            raise TypeError(f"{argument} must be a list, got {quoted(values)}; give one: [1, 2].")
+        check: Any = check_positive if n_prototypes is None else check_count
+        records, values = [], [check(each, argument) for each in values]
+        for value in counted(values, "fits"):
             found = self.measurer.tried(row.at(**{name: value}))
             figures = found.record()
             estimates = (round(figures[each], _DECIMALS) for each in _ESTIMATED)

@@ -4,7 +4,7 @@ They know more and more: released rows of others; the list of rows with their se
 mechanism publishes of itself; raw rows of others, of which a model is learnt; a label of each
 person; or they are in the table themselves and find their own row with somebody else.
 
-The attackers that learn from rows come first, and groups of rows that are seen side by side.
+The attackers that learn from rows come first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sklearn_puffer._codes import SecretRule, in_intervals_of, merges_of, resolv
 from sklearn_puffer._engines import is_lazy
 from sklearn_puffer._fits import learnable
 from sklearn_puffer._review.exact_tests import Budget, Judge, Reader, RowSplit, Secrets
-from sklearn_puffer._rows import check_one_secret, group_codes
+from sklearn_puffer._rows import group_codes
 from sklearn_puffer._tables import (
     Features,
     Name,
@@ -187,22 +187,6 @@ def encoder(rows: Any) -> Any:
     )
 
 
-def side_by_side(rows: Any, size: int) -> Any:
-    """Return what attackers see of groups of so many rows, which stand one after the other.
-
-    >>> import pandas as pd
-    >>> side_by_side(pd.DataFrame({"x": [1.0, 3.0, 2.0, 4.0]}), 2).to_numpy()
-    array([[1., 3.],
-           [2., 4.]])
-    """
-    if size == 1:
-        return rows
-    first, *others = (
-        rows.iloc[k::size].reset_index(drop=True).add_suffix(f" #{k + 1}") for k in range(size)
-    )
-    return first.join(others)
-
-
 _FEW = 0.9  # share of released rows that are typical rows, below which no channel is read
 _MOST_LABELS, _BINS = 4, 4
 
@@ -215,13 +199,12 @@ INSIDER = "insider"
 class Release:
     """Rows before and after a release, and what is public of it.
 
-    ``estimator`` is as it was when the tested rows were released. ``rows`` says which rows train,
-    choose and test, and ``parts`` the same of what is attacked: of groups of ``size`` rows, which
-    stand one after the other, and so are ``secrets``. A reader may join the target of ``task``.
-    Attackers look at ``columns``, and ``before`` and ``after`` are the rows as they are given
-    them. The released columns ``known`` are taken as known; ``exchanged`` are rows of a whole
-    table, of which the tested rows are one. ``budget`` is what is guaranteed, ``joined`` that to
-    who joins the target, and ``insiders`` that to an insider, None for nothing.
+    ``estimator`` is as it was when the tested rows were released, and ``parts`` say which rows
+    train, choose and test. A reader may join the target of ``task``. Attackers look at ``columns``,
+    and ``before`` and ``after`` are the rows as they are given them. The released columns ``known``
+    are taken as known; ``exchanged`` are rows of a whole table, of which the tested rows are one.
+    ``budget`` is what is guaranteed, ``joined`` that to who joins the target, and ``insiders`` that
+    to an insider, None for nothing.
     """
 
     def __init__(
@@ -229,21 +212,16 @@ class Release:
         estimator: Any,
         raw: Any,
         released: Any,
-        rows: RowSplit,
         parts: RowSplit,
         secrets: Sequence[Secrets],
         attackers: Mapping[str, Any],
         task: Any,
-        size: int,
     ) -> None:
-        self.estimator, self.raw, self.released, self.rows = estimator, raw, released, rows
-        self.parts, self.secrets, self.attackers = parts, secrets, attackers
-        self.task, self.size = task, size
+        self.estimator, self.raw, self.released, self.parts = estimator, raw, released, parts
+        self.secrets, self.attackers, self.task = secrets, attackers, task
         certificate, names = estimator.certificate_, list(released.columns)
         self.columns = [name for name in names if name in estimator.utility_.index]
-        self.before, self.after = (
-            side_by_side(seen(each, self.columns), size) for each in (raw, released)
-        )
+        self.before, self.after = (seen(each, self.columns) for each in (raw, released))
         self.exchanged = not estimator._fitted.mechanism.by_row
         self.budget = Budget(certificate.epsilon, certificate.delta, certificate.alpha)
         facts = getattr(certificate, "facts", None)
@@ -264,9 +242,9 @@ class Release:
             losses[key] = max(loss.upper, losses.get(key, 0.0))
         pure = certificate.holds and budget.alpha is None and not budget.delta
         # what known columns say of each row; the tested rows of an exchange are apart
-        strata = np.zeros(len(self.raw) // self.size, dtype=np.intp)
+        strata = np.zeros(len(self.raw), dtype=np.intp)
         if self.known:
-            strata = equal_rows(self.released[self.known])[:: self.size]
+            strata = equal_rows(self.released[self.known])
         if self.exchanged:
             strata = 2 * strata + np.isin(np.arange(len(strata)), self.parts.test)
         apart = strata if self.known or self.exchanged else None
@@ -275,11 +253,9 @@ class Release:
 
 
 def readers_of(release: Release, secrets: Secrets) -> Iterator[Reader]:
-    """Yield all readers of a release; whole groups of rows are read by fresh models alone."""
+    """Yield all readers of a release."""
     raw, after, budget = release.before, release.after, release.budget
     yield fresh(release, secrets, after)
-    if release.size > 1:
-        return
     cells, model = equal_rows(after), None
     if all(is_words(raw[name]) == is_words(after[name]) for name in after):  # no codes of words
         model = learnt(boosted(60), raw, after, release.parts, secrets)
@@ -515,31 +491,16 @@ def secrets_in(estimator: Any, source: Table, given: Any, frame: Any) -> list[Se
     return secrets
 
 
-def chosen_rows(
-    estimator: Any, source: Table, secrets: Sequence[Secrets], max_rows: Any, seed: int
-) -> tuple[Array, int, tuple[str, ...]]:
-    """Return the rows to audit, group by group; how many rows a group has; and notes.
-
-    Groups are of one size, as guarantees take sizes as known.
-    """
-    groups, rows = estimator._fitted.rules.groups, np.arange(source.n_rows)
-    most = len(rows) if max_rows is None else check_count(max_rows, "max_rows")
-    if groups is None:
-        return _some(rows, most, seed), 1, ()
-    [name] = resolve(groups.column, source.names, "groups")
-    codes = group_codes(source, name)
-    check_one_secret(codes, name, {each.name: each.codes for each in secrets})
-    order = np.argsort(codes, kind="stable")
-    _, starts, sizes = np.unique(codes[order], return_index=True, return_counts=True)
-    size = int(np.argmax(np.bincount(sizes) * np.arange(sizes.max() + 1)))
-    kept = _some(starts[sizes == size], max(most // size, 2), seed)
-    note = (
-        f"Attackers saw all released rows of a group, and had {len(kept):,} groups of "
-        f"{quoted(name)}, those of {size} rows, since sizes of groups are taken to be known."
-    )
-    return order[(kept[:, None] + np.arange(size)).ravel()], size, (note,)
-
-
-def _some(rows: Array, most: int, seed: int) -> Array:
-    """Return at most so many of some rows, drawn by a seed."""
-    return np.sort(shuffle(rows, random_state=seed)[:most])
+def chosen_rows(estimator: Any, source: Table, max_rows: Any, seed: int) -> Array:
+    """Return the rows to audit, one of each group."""
+    most = source.n_rows if max_rows is None else check_count(max_rows, "max_rows")
+    groups = estimator._fitted.rules.groups
+    if groups is not None:
+        [name] = resolve(groups.column, source.names, "groups")
+        codes = group_codes(source, name)
+        if len(np.unique(codes)) < len(codes):
+            raise ValueError(
+                f"table has several rows of a group of {quoted(name)}, and an audit reads one row "
+                f"of each; give one, such as table.drop_duplicates({name!r})."
+            )
+    return np.sort(shuffle(np.arange(source.n_rows), random_state=seed)[:most])

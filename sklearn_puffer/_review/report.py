@@ -573,6 +573,8 @@ class _Rows(_Settings):
             [_FIGURE, *self._attack()],
             ["Task", "not measured", "an audit with a task measures it"],
         ]
+        if self.plan is not None and self.plan.task is not None:
+            cells[-1] = ["Task", "see the plan", "measured there of each setting"]
         for figure in () if audit is None else audit.survived:
             if figure.what in ("AUC on true rows", "R2 on true rows"):
                 own = f"{figure.after:.3f} {figure.what.split()[0]}"
