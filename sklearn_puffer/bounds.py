@@ -18,7 +18,6 @@ import numpy as np
 
 from sklearn_puffer._base import FloatArray, check_choice
 from sklearn_puffer._losses import (
-    MOST_VALUES,
     LossTable,
     all_computable,
     bare_losses,
@@ -35,14 +34,12 @@ from sklearn_puffer._strategies import (
     MixedMeans,
     MovedRows,
     Moves,
-    RoundedPlanes,
     Strategy,
     Tightest,
     average,
     checked_arguments,
     couplings,
     entry_groups,
-    has_pure_loss,
     joint_computable,
     largest,
     least_of,
@@ -432,9 +429,7 @@ def tightest(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     `accounting.MAX_CELLS` cells. So a weaker guarantee never needs more noise than the pure one.
 
     What discrete priors lose without noise is a bound as well, for any number of columns: noise
-    only loses information. Of two columns with more than 1,024 values, the exact loss over at most
-    1,024 points each counts, with what moving values to those points adds
-    (`_strategies.derived_bounds`).
+    only loses information.
 
     Examples
     --------
@@ -452,7 +447,6 @@ def tightest(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
         bounds += _from_pure(pairs, noise, notion)
     if _are_mixtures(pairs):
         return _least_existing(bounds)
-    bounds += _rounded(pairs, noise, notion)
     losses = np.array([bare_losses(p, q, notion) for p, q in pairs])
     bare = _WithoutNoise(losses, min(bound.guess for bound in bounds))
     alone = all(isinstance(bound, Impossible) for bound in bounds)
@@ -471,24 +465,6 @@ class _WithoutNoise:
     def losses(self, factor: float) -> FloatArray:
         """Return bounds of shape (n_pairs, 2)."""
         return self.bare
-
-
-_MOST_ROUNDED = 4  # pairs whose losses are computed on a coarser grid, in some seconds each
-
-
-def _rounded(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> list[Bound]:
-    """Return the bound on a coarser grid, of few pairs of two columns with too many values."""
-    if pairs[0].p.n_axes != 2 or any(noise.mixings) or len(pairs) > _MOST_ROUNDED:
-        return []
-    if notion.leaves_events_out or all_computable(pairs, noise, notion):
-        return []
-    if notion.is_pure and (noise.has_vertices or not has_pure_loss(noise, 2)):
-        return []  # vertices are exact on a grid of their own, or there is no pure loss
-    return [RoundedPlanes(pairs, noise, notion, _upper_ends, MOST_VALUES)]
-
-
-def _upper_ends(pair: PriorPair, noise: Noise, notion: Notion) -> FloatArray:
-    return np.asarray(LossTable([pair], notion).intervals(noise)[1][0])
 
 
 def _by_couplings(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from sklearn_puffer import PufferfishWarning
 from sklearn_puffer._codes import Column
+from sklearn_puffer._losses import MOST_VALUES
 from sklearn_puffer._noiser.problem import (
     OrPure,
     WorstPart,
@@ -17,8 +19,11 @@ from sklearn_puffer._noiser.problem import (
 )
 from sklearn_puffer._strategies import Impossible
 from sklearn_puffer.accounting import MAX_CELLS
+from sklearn_puffer.bounds import tightest
+from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
+from sklearn_puffer.priors import Discrete, PriorPair
 
 
 class Fixed:
@@ -121,3 +126,19 @@ def test_no_number_of_bins_is_named_where_three_columns_are_never_exact():
     assert exact_bins(columns, Cauchy(), Pufferfish(1.0)) == 0
     assert exact_bins(columns, Gaussian(), RenyiPufferfish(1.0, 2.0)) == 0
     assert not too_wide(columns[:1])
+
+
+def test_the_number_of_bins_that_is_named_for_two_columns_is_exact_under_any_guarantee():
+    columns, approximate = [column(1100, "float"), column(300, "integer")], Pufferfish(1.0, 1e-3)
+    assert exact_bins(columns, Gaussian(), approximate) == MAX_CELLS // 300
+    assert exact_bins(columns, Cauchy(), Pufferfish(1.0)) == MAX_CELLS // 300
+    assert exact_bins([columns[0], column(4, "float")], Gaussian(), approximate) == MOST_VALUES
+    assert exact_bins([columns[0], column(300, "category")], Gaussian(), approximate) == 0
+
+
+def test_two_columns_of_too_many_cells_have_a_bound_under_cauchy_noise_instead_of_an_error():
+    rows = np.column_stack([np.arange(400.0), np.arange(400.0)])
+    pair = PriorPair(Discrete(rows, [1 / 400] * 400), Discrete(rows[:300], [1 / 300] * 300))
+    with pytest.warns(PufferfishWarning, match="160,000 cells.*use fewer atoms"):
+        scale = calibrate([pair], Pufferfish(1.0), noise="cauchy").scale
+    assert scale == calibrate([pair], Pufferfish(1.0), noise="cauchy", strategy=tightest).scale

@@ -12,12 +12,11 @@ from all_pairs import all_pairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sklearn_puffer import PufferfishWarning, bounds
-from sklearn_puffer._losses import boxes
+from sklearn_puffer import PufferfishWarning
 from sklearn_puffer._losses.boxes import split_edges
-from sklearn_puffer._strategies.derived_bounds import RoundedPlanes, rounded, two_points
+from sklearn_puffer._strategies.derived_bounds import two_points
 from sklearn_puffer.bounds import tightest
-from sklearn_puffer.calibration import calibrate, exact, in_reach
+from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
@@ -188,87 +187,6 @@ def of_grid(n, m):
 def test_one_more_value_beyond_a_thousand_cells_changes_the_scale_by_little(notion):
     scales = [calibrate([of_grid(n, 32)], notion).scale for n in (32, 33)]
     assert scales[1] == pytest.approx(scales[0], rel=0.05)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("noise", "notion"),
-    [
-        (Laplace(1.0), Pufferfish(0.5, 1e-3)),
-        *((noise(1.0), RenyiPufferfish(0.5, 8.0)) for noise in (Laplace, Gaussian, Cauchy)),
-    ],
-    ids=repr,
-)
-def test_one_more_value_than_planes_are_cut_for_changes_the_scale_by_little(
-    noise, notion, monkeypatch
-):
-    pair = PriorPair(*of_grid(41, 2))
-    every = scale_of(pair, notion, noise, "exact")
-    for module in (boxes, bounds):
-        monkeypatch.setattr(module, "MOST_VALUES", 40)
-    cut = in_reach(exact, [pair], noise, notion)([pair], noise, notion)
-    assert cut.losses((1.0 - 2e-3) * every).max() > notion.budget >= cut.losses(1.3 * every).max()
-
-
-ROUNDED = [
-    (Laplace(1.0), Pufferfish(0.6, 0.01)),
-    (Laplace((0.5, 1.5)), RenyiPufferfish(0.5, 3.0)),
-    (Cauchy(1.0), Pufferfish(0.7)),
-    (Cauchy(1.0), RenyiPufferfish(0.5, 2.0)),
-    (Gaussian(1.0), Pufferfish(0.9, 0.01)),
-    (Gaussian(1.0), RenyiPufferfish(0.5, 2.0)),
-]
-
-
-def through_a_mesh(p, q, noise, notion):
-    """Return the losses p -> q and q -> p of who sees in which cell of a mesh a row lies."""
-    cells = []
-    for prior in (p, q):
-        shares = []
-        for axis, scale in enumerate(noise.axis_scales(2)):
-            edges = np.r_[-np.inf, np.linspace(-3.0, 9.0, 60), np.inf] - prior.rows[:, axis, None]
-            shares.append(noise.with_scale(float(scale)).mass(edges[:, :-1], edges[:, 1:]))
-        cells.append(np.einsum("k,ki,kj->ij", prior.probabilities, *shares).ravel() + 1e-300)
-    losses = []
-    for one, other in (cells, cells[::-1]):
-        if isinstance(notion, RenyiPufferfish):
-            powers = (one**notion.alpha * other ** (1.0 - notion.alpha)).sum()
-            losses.append(np.log(powers) / (notion.alpha - 1.0))
-        elif notion.delta:
-            losses.append(np.maximum(one - np.exp(notion.epsilon) * other, 0.0).sum())
-        else:
-            losses.append(np.log(one / other).max())
-    return np.array(losses) * (1.0 - 1e-9)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("noise", "notion"), ROUNDED, ids=repr)
-@pytest.mark.parametrize("most", [5, 7])
-def test_a_coarser_grid_never_loses_less_than_all_values_seen_through_a_mesh(noise, notion, most):
-    rng = np.random.default_rng(most)
-    rows = np.array(list(product(np.cumsum(0.4 * rng.random(9)), np.cumsum(rng.random(3)))))
-    counts = np.arange(1, 28) ** 3
-    p, q = (Discrete.from_counts(rows, each.tolist()) for each in (counts, counts[::-1]))
-    pairs = [PriorPair(p, q)]
-    bound = RoundedPlanes(pairs, noise, notion, bounds._upper_ends, most).losses(1.0)
-    seen = through_a_mesh(p, q, noise, notion)
-    assert (seen > 0.0).all()
-    assert (bound[0] >= seen).all()
-    assert (bound[0] < (1.0 if notion.is_chance else np.inf)).all()
-
-
-@pytest.mark.parametrize("most", [1, 2, 3, 5, 7, 8])
-def test_values_move_no_farther_than_is_said_and_are_no_more_than_asked(most):
-    rng = np.random.default_rng(0)
-    rows = np.round(rng.normal(size=(7, 2)) * (1e3, 1e-3), 9)
-    pair = PriorPair(Discrete(rows[:5], [0.2] * 5), Discrete(rows[3:], [0.25] * 4))
-    moved, moves = rounded(pair, most)
-    for old, new in zip(pair, moved, strict=True):
-        apart = np.abs(old.rows[:, None] - new.rows)
-        assert (apart <= moves).all(axis=2).any(axis=1).all()
-    for axis in (0, 1):
-        assert len({*moved.p.rows[:, axis], *moved.q.rows[:, axis]}) <= most
-    assert moves.any() == (most < 7)
 
 
 @pytest.mark.slow

@@ -143,7 +143,10 @@ def is_computable(priors: Sequence[Prior], noise: Noise, notion: Notion) -> bool
         return all(is_computable(list(distributions), others, notion) for distributions in given)
     if any(noise.mixings):
         return layers_computable(layout, noise, notion)
-    return layout.is_line or boxes_computable(discrete, noise, notion)
+    # the table of pure losses is made for grids within the limit, whatever the noise
+    return layout.is_line or (
+        boxes_computable(discrete, noise, notion) and (not notion.is_pure or layout.is_computable)
+    )
 
 
 def all_computable(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> bool:

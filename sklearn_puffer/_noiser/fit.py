@@ -263,7 +263,7 @@ class _Learnt:
         if self.problem.strategy is exact and not any(map(too_wide, grouped)):
             way = "prior='empirical' with n_bins= is exact"
             if settings.knowledge.fit is None:
-                way = "fewer secrets or values in two columns are exact"
+                way = "two columns of fewer secrets or bins (n_bins=) are exact, and more"
             remarks.append(
                 "strategy='exact' uses the best theorem, which may ask for more noise than is "
                 f"needed; {way} under Laplace noise without delta and alpha."

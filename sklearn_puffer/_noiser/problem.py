@@ -21,6 +21,7 @@ from sklearn_puffer._base import Array, FloatArray
 from sklearn_puffer._certificates import factor_below, mixing_scale, scale_for_releases
 from sklearn_puffer._codes import Column
 from sklearn_puffer._losses import (
+    MOST_VALUES,
     LossTable,
     Panels,
     all_computable,
@@ -538,17 +539,22 @@ def too_wide(columns: Sequence[Column]) -> bool:
 
 def exact_bins(columns: Sequence[Column], noise: Noise, notion: Notion) -> int:
     """Return the largest number of bins for which the loss is exact; 0 where none is known."""
-    row = Discrete(np.array([[0.0] * 3, [1.0] * 3]), np.array([0.5, 0.5]))
-    if not is_computable([row, row], noise.with_scale((1.0,) * 3), notion):
-        return 0  # however small the grid
+    n, numbers = len(columns), ("float", "integer")
+    most = MAX_CELLS
+    if not (noise.has_vertices and notion.is_pure):  # two numbers are, and few values of each
+        row = Discrete(np.array([[0.0] * n, [1.0] * n]), np.array([0.5, 0.5]))
+        known = is_computable([row, row], noise.with_scale((1.0,) * n), notion)
+        if not known or any(column.kind not in numbers for column in columns):
+            return 0  # however small the grid
+        most = MOST_VALUES + 1
 
     def size(column: Column, n_bins: int) -> int:
-        if column.kind in ("float", "integer") and column.merged:
+        if column.kind in numbers and column.merged:
             return n_bins  # the number of values before binning is not known here
         n_atoms = len(column.atoms)
-        return min(n_bins, n_atoms) if column.kind in ("float", "integer") else n_atoms
+        return min(n_bins, n_atoms) if column.kind in numbers else n_atoms
 
-    grids = range(2, MAX_CELLS)
+    grids = range(2, most)
     bins = bisect_right(grids, MAX_CELLS, key=lambda n: prod(size(c, n) for c in columns))
     return bins + 1 if bins else 0
 

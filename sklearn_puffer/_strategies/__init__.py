@@ -27,6 +27,6 @@ from sklearn_puffer._strategies.coupling_bounds import (
     of_near_moves,
     single_moves,
 )
-from sklearn_puffer._strategies.derived_bounds import FromPure, RoundedPlanes, dependent_rows
+from sklearn_puffer._strategies.derived_bounds import FromPure, dependent_rows
 from sklearn_puffer._strategies.row_bounds import JointRows, MovedRows, joint_computable
 from sklearn_puffer._strategies.transport import couplings, ground_cost, monotone
