@@ -70,11 +70,11 @@ def _fitted_mixtures(quick):
     if not (FOLDER / "adult.csv").exists():
         return []
     table = pd.read_csv(FOLDER / "adult.csv", nrows=3_000)[["race", "age"]]
-    noiser = PufferfishNoiser(1.0, alpha=2.0, sensitive="race", prior="gmm", noise="cauchy")
+    noiser = PufferfishNoiser(1.0, alpha=2.0, sensitive="race", prior="gmm")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PufferfishWarning)
         seconds = [_cpu_seconds(lambda: noiser.fit(table)) for _ in range(1 if quick else 5)]
-    name = "the whole fit, Adult age given race, mixtures, Cauchy noise, alpha = 2, 3,000 rows"
+    name = "the whole fit, Adult age given race, mixtures, Laplace noise, alpha = 2, 3,000 rows"
     note = f"theta {noiser.theta_.iloc[0]:.6g} years; seconds of one core"
     return [alone(name, median(seconds), note, limit=2.0)]
 

@@ -132,10 +132,10 @@ def privacy_loss(p: Prior, q: Prior, noise: Noise, notion: Notion) -> Loss:
 def is_computable(priors: Sequence[Prior], noise: Noise = _LAPLACE, notion: Notion = _PURE) -> bool:
     """Return whether the loss is computed for these priors, this noise and this notion.
 
-    In one column it is, except for mixtures under a noise family of your own. In several: discrete
-    priors on a small grid, for pure epsilon with Laplace noise, in two columns, or in unordered
-    ones and one number, each beside columns without noise; and Gaussian priors where a closed form
-    exists.
+    In one column it is, except for mixtures under noise other than Laplace and Gaussian. In
+    several: discrete priors on a small grid, for pure epsilon with Laplace noise, in two columns,
+    or in unordered ones and one number, each beside columns without noise; and Gaussian priors
+    where a closed form exists.
 
     Parameters
     ----------

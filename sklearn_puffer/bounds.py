@@ -421,7 +421,7 @@ def tightest(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     *Formal guarantees.* Those of the strategy that is used: `Relaxed` with either condition where
     that exists, else `distribution_aware`, else `approximate`, else `wasserstein`. Under one
     coupling a mean never exceeds the maximum, so each is within the ones after it, over all
-    couplings that are tried. Rows of Gaussian and mixture priors also have the bounds of
+    couplings that are tried. Gaussian and mixture priors also have the bounds of
     `_strategies.row_bounds`, whatever their covariances.
 
     Under a delta or an alpha, what the pure losses of both directions imply counts as well
@@ -469,7 +469,7 @@ class _WithoutNoise:
 
 def _by_couplings(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     """Return the first bound that exists, of rows of mixtures whatever their covariances."""
-    if not _are_mixtures(pairs) or pairs[0].p.n_axes == 1:
+    if not _are_mixtures(pairs) or (pairs[0].p.n_axes == 1 and noise.is_normal):
         return _first_existing(pairs, noise, notion)
     if notion.is_pure and noise.is_normal and any(p != q for p, q in pairs):
         return Impossible(

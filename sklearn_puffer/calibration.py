@@ -376,10 +376,7 @@ def calibrate(
         worst = int(losses.argmax())
     if chosen is not asked and scale > 0.0:  # nothing takes less than no noise
         warnings.warn(
-            f"{_out_of_reach(checked, template, notion)}, and the tightest joint bound takes more "
-            "noise; use fewer atoms or columns.",
-            PufferfishWarning,
-            stacklevel=2,
+            f"{_out_of_reach(checked, template, notion)}.", PufferfishWarning, stacklevel=2
         )
     return Calibration(scale, worst, float(losses[worst]))
 
@@ -499,25 +496,32 @@ def is_ours(strategy: Strategy) -> bool:
 def in_reach(
     strategy: Strategy, pairs: Sequence[PriorPair], noise: Noise, notion: Notion
 ) -> Strategy:
-    """Return the strategy, or the tightest bound where the exact loss of rows is out of reach.
+    """Return the strategy, or the tightest bound where the exact loss is out of reach.
 
     Elsewhere `exact` is computed, or says itself why it is not.
     """
-    if strategy is not exact or notion.leaves_events_out or pairs[0].p.n_axes == 1:
+    if strategy is not exact or notion.leaves_events_out:
+        return strategy
+    if pairs[0].p.n_axes == 1 and isinstance(pairs[0].p, Discrete):
         return strategy
     return strategy if all_computable(pairs, noise, notion) else tightest
 
 
 def _out_of_reach(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> str:
+    why = f"is not computed with {type(noise).__name__} noise and this notion"
+    if pairs[0].p.n_axes == 1:
+        return (
+            f"strategy='exact' {why} for Gaussian and mixture priors, and the tightest bound takes "
+            "more noise; use noise='laplace'"
+        )
+    why += f" for rows of {pairs[0].p.n_axes} columns"
     discrete = [pair for pair in pairs if isinstance(pair.p, Discrete)]
     cells = max(map(grid_cells, discrete), default=0)
     if cells > MAX_CELLS:
-        return (
-            f"strategy='exact' would need a grid of {cells:,} cells and its limit is {MAX_CELLS:,}"
-        )
+        why = f"would need a grid of {cells:,} cells and its limit is {MAX_CELLS:,}"
     return (
-        f"strategy='exact' is not computed for rows of {pairs[0].p.n_axes} columns with "
-        f"{type(noise).__name__} noise and this notion"
+        f"strategy='exact' {why}, and the tightest joint bound takes more noise; use fewer atoms "
+        "or columns"
     )
 
 

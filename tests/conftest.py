@@ -44,7 +44,6 @@ LONG = (
     "microaggregation_readers",
     "queries_gaussian",
     "report_browser",
-    "gaussian_student",
     "readme",
     "estimator",
     "ledger_faults",

@@ -1,12 +1,12 @@
 """A mixture plus noise at eighty digits, and a numerical integral to check the oracle.
 
 Gaussian * Laplace is a sum of two normal probabilities, each times an exponential: useless in
-floats, and exact enough in eighty digits. Cauchy kinds are integrated numerically.
+floats, and exact enough in eighty digits.
 """
 
 import mpmath as mp
 
-from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
+from sklearn_puffer.noise import Gaussian, Laplace
 
 DIGITS = 80
 
@@ -19,15 +19,17 @@ def density(prior, noise, y):
 def mass(prior, noise, low, high):
     """Return P(low <= X + N <= high)."""
     low, high = mp.mpf(low), mp.mpf(high)
-    if isinstance(noise, Cauchy | GeneralizedCauchy):
-        return _mixed(prior, lambda m, s: _averaged(noise_mass(noise, low, high), m, s, noise, low))
     return _mixed(prior, lambda m, s: _between(m, s, noise, low, high))
 
 
 def by_integration(prior, noise, y):
-    """Return the density of X + N at y from its definition alone."""
-    kernel = noise_density(noise)
-    return _mixed(prior, lambda m, s: _averaged(lambda x: kernel(y - x), m, s, noise, mp.mpf(y)))
+    """Return the density of X + N at y, N of Laplace noise, from its definition alone."""
+    theta = mp.mpf(float(noise.scale))
+
+    def kernel(x):
+        return mp.exp(-abs(y - x) / theta) / (2 * theta)
+
+    return _mixed(prior, lambda m, s: _averaged(kernel, m, s, noise, mp.mpf(y)))
 
 
 def _mixed(prior, of_part):
@@ -45,10 +47,7 @@ def _part(mean, deviation, noise):
     scale = mp.mpf(float(noise.scale))
     if isinstance(noise, Gaussian):
         return lambda y: mp.npdf(y, mean, mp.sqrt(deviation**2 + scale**2))
-    if isinstance(noise, Laplace):
-        return lambda y: sum(_sides((y - mean) / deviation, deviation / scale)) / (2 * scale)
-    kernel = noise_density(noise)
-    return lambda y: _averaged(lambda x: kernel(y - x), mean, deviation, noise, y)
+    return lambda y: sum(_sides((y - mean) / deviation, deviation / scale)) / (2 * scale)
 
 
 def _sides(t, a):
@@ -70,31 +69,6 @@ def _below(mean, deviation, noise, y):
         return _normal(t) + (left - right) / 2
     scale = 0 if noise is None else mp.mpf(float(noise.scale))
     return _normal((y - mean) / mp.sqrt(deviation**2 + scale**2))
-
-
-def noise_density(noise):
-    """Return the density of the noise as a function of mpmath numbers."""
-    scale = mp.mpf(float(noise.scale))
-    if isinstance(noise, Laplace):
-        return lambda z: mp.exp(-abs(z) / scale) / (2 * scale)
-    k = mp.mpf(noise.k) if isinstance(noise, GeneralizedCauchy) else mp.mpf(2)
-    top = mp.gamma(k / 2) / mp.gamma((k - 1) / 2) / mp.sqrt(mp.pi) / scale
-    return lambda z: top * (1 + (z / scale) ** 2) ** (-k / 2)
-
-
-def noise_mass(noise, low, high):
-    """Return P(low - x <= N <= high - x) as a function of x, for k = 2 and k = 4."""
-    scale = mp.mpf(float(noise.scale))
-
-    def upper(z):
-        if mp.isinf(z):
-            return mp.mpf(z < 0)
-        angle = mp.atan2(scale, z) / mp.pi
-        if isinstance(noise, Cauchy):
-            return angle
-        return angle - scale * z / (scale**2 + z**2) / mp.pi
-
-    return lambda x: upper(low - x) - upper(high - x)
 
 
 def _averaged(function, mean, deviation, noise, y):

@@ -13,6 +13,7 @@ from all_pairs import all_pairs
 from joint_oracle import corner_loss, random_pair, random_prior, true_losses
 from own_noise import Logistic
 from scipy.integrate import quad
+from scipy.special import voigt_profile
 
 from sklearn_puffer import PufferfishNoiser, PufferfishWarning
 from sklearn_puffer._strategies.row_bounds import (
@@ -23,6 +24,7 @@ from sklearn_puffer._strategies.row_bounds import (
     two_points,
 )
 from sklearn_puffer._strategies.shift_means import power_majorant
+from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.bounds import Impossible, distribution_aware, tightest
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.fits import MixtureFit
@@ -116,6 +118,47 @@ def test_the_mean_of_a_power_of_shifts_is_that_of_a_quadrature_and_never_below(d
 )
 def test_no_bound_is_below_the_quadrature_of_further_pairs(noise, notion, d):
     assert_none_unsound(noise, notion, 1, d, 2 if d == 2 else 1)
+
+
+@pytest.mark.parametrize("notion", NOTIONS, ids=str)
+def test_one_column_of_mixtures_under_cauchy_noise_has_a_bound_that_is_never_below_the_loss(notion):
+    rng = np.random.default_rng(5)
+    y = np.sinh(np.linspace(-16.0, 16.0, 20_001))
+    cells = np.gradient(y)
+    for _ in range(6):
+        p, q = (
+            GaussianMixture(rng.dirichlet(np.ones(k)), rng.normal(0, 2, k), rng.uniform(0.3, 2, k))
+            for k in rng.integers(1, 4, 2)
+        )
+        scale = float(rng.choice([0.2, 1.0, 4.0]))
+        bound = tightest([PriorPair(p, q)], Cauchy(1.0), notion).losses(scale)[0]
+        h = [
+            (x.weights * voigt_profile(y[:, None] - x.means, x.scales, scale)).sum(axis=1)
+            for x in (p, q)
+        ]
+        for first, second, found in ((*h, bound[0]), (*h[::-1], bound[1])):
+            ratio = np.log(first / second)
+            if notion.is_pure:
+                loss = ratio.max()
+            elif notion.is_chance:
+                loss = (np.maximum(first - np.exp(notion.epsilon) * second, 0.0) * cells).sum()
+            else:
+                order = notion.alpha - 1.0
+                loss = np.log((first * np.exp(order * ratio) * cells).sum()) / order
+            assert loss * (1.0 - 1e-4) - 1e-6 <= found < 1e3
+
+
+def test_a_certificate_of_mixtures_under_cauchy_noise_is_by_a_theorem_and_says_so():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"s": ["u", "v"] * 100, "x": rng.normal(size=200)})
+    table.loc[table["s"] == "u", "x"] *= 1.4
+    noiser = PufferfishNoiser(sensitive="s", prior="gaussian", noise="cauchy")
+    with pytest.warns(PufferfishWarning, match="use noise='laplace', which is exact for Gaussian"):
+        certificate = noiser.fit(table).certificate_
+    assert certificate.holds
+    assert set(certificate.table["source"]) == {"theorem"}
+    with pytest.raises(ValueError, match="use one column and noise='laplace', or a bound"):
+        privacy_loss(one(0.0, 1.0), one(1.0, 1.0), Cauchy(1.0), Pufferfish(1.0))
 
 
 def test_no_tighter_loss_is_missed_where_no_noise_is_added():

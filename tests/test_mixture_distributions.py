@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sklearn_puffer._losses import quadrature
-from sklearn_puffer._losses.gaussian_mixtures import computable, distribution_of
+from sklearn_puffer._losses.gaussian_mixtures import distribution_of
 from sklearn_puffer._losses.line import loss_interval
 from sklearn_puffer._losses.mixtures import DistributionPair
 from sklearn_puffer._losses.quadrature import Densities, _summed
 from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.calibration import calibrate, exact
-from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
+from sklearn_puffer.noise import Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import GaussianMixture, PriorPair
 
@@ -35,11 +35,6 @@ CLOSED = {
     "laplace": Laplace(1.0),
     "laplace-narrow": Laplace(1e-3),
     "laplace-wide": Laplace(1e3),
-}
-HEAVY = {
-    "cauchy": Cauchy(1.0),
-    "cauchy-narrow": Cauchy(0.2),
-    "k4": GeneralizedCauchy(2.0, 4.0),
 }
 POINTS = np.array([-300.0, -7.0, -0.5, 0.0, 1.0, 2.93, 3.0, 3.2, 8.0, 40.0])
 
@@ -75,23 +70,6 @@ def assert_expansion(distribution, prior, noise, points, order=(1e-20, 1e-12)):
 @pytest.mark.parametrize(("prior", "noise"), cases(CLOSED))
 def test_the_expansion_at_a_point_holds_the_truth(prior, noise):
     assert_expansion(distribution_of(prior, noise), prior, noise, POINTS)
-
-
-@pytest.mark.parametrize("noise", HEAVY.values(), ids=list(HEAVY))
-def test_the_expansion_under_cauchy_noise_holds_the_truth(noise):
-    points = np.array([0.5, 50.0])
-    assert_expansion(
-        distribution_of(PRIORS["one"], noise), PRIORS["one"], noise, points, (1e-8, 1e-8)
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("noise", HEAVY.values(), ids=list(HEAVY))
-def test_a_mixture_under_cauchy_noise_has_the_density_of_its_integral(noise):
-    distribution, points = distribution_of(PRIORS["two"], noise), np.array([3.0, 300.0])
-    value, _, error, _ = distribution.at(points)
-    for k, y in enumerate(points):
-        assert abs(value[k] - mp.log(oracle.density(PRIORS["two"], noise, y))) <= error[k]
 
 
 @pytest.mark.parametrize("theta", [0.2, 1.0, 7.0])
@@ -187,20 +165,8 @@ def test_panels_of_two_distributions_hold_their_ratio(prior, noise):
     assert assert_view(prior, noise, low, high, (0.0, 0.37, 1.0)) > 20
 
 
-@pytest.mark.parametrize("noise", HEAVY.values(), ids=list(HEAVY))
-def test_panels_bound_the_density_under_cauchy_noise(noise):
-    prior = PRIORS["two"]
-    distribution = distribution_of(prior, noise)
-    edges = np.array([-1e6, -1e3, -9.0, -1.0, 0.0, 0.01, 2.9, 3.1, 3.11, 9.0, 1e4])
-    low, high = edges[:-1], edges[1:]
-    ends = distribution.ends(low, high)
-    for share in np.linspace(0.0, 1.0, 9):
-        exact = distribution.at(low + share * (high - low))[0]  # held against integrals above
-        assert_chords(ends, low, high, share, exact)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("noise", [*CLOSED.values(), *HEAVY.values()], ids=[*CLOSED, *HEAVY])
+@pytest.mark.parametrize("noise", CLOSED.values(), ids=list(CLOSED))
 @pytest.mark.parametrize("prior", PRIORS.values(), ids=list(PRIORS))
 def test_no_density_moves_farther_in_the_complex_plane_than_is_said(prior, noise):
     distribution, middles = distribution_of(prior, noise), np.array([-6.0, 0.2, 2.8, 3.0, 7.0])
@@ -231,15 +197,8 @@ def part(t, sd, noise):
         variance = 1 + scale**2
         return mp.exp(-t * t / 2 / variance) / mp.sqrt(2 * mp.pi * variance)
     root = mp.sqrt(2)
-    if noise.is_exponential:
-        sides = ((1 / scale - x) / root for x in (t, -t))
-        return mp.exp(-t * t / 2) * sum(mp.exp(x * x) * mp.erfc(x) for x in sides) / (4 * scale)
-    total = 0
-    for z in ((t + 1j * scale) / root, (-t + 1j * scale) / root):
-        w = mp.exp(-z * z) * mp.erfc(-1j * z)
-        slope = 2j / mp.sqrt(mp.pi) - 2 * z * w
-        total += w if noise.power == 2.0 else w - scale * slope * 1j / root  # k = 4
-    return total / 2 / mp.sqrt(2 * mp.pi)
+    sides = ((1 / scale - x) / root for x in (t, -t))
+    return mp.exp(-t * t / 2) * sum(mp.exp(x * x) * mp.erfc(x) for x in sides) / (4 * scale)
 
 
 @pytest.mark.parametrize(("prior", "noise"), cases(CLOSED))
@@ -289,25 +248,12 @@ def test_a_sum_over_nodes_knows_nothing_where_densities_are_off_by_thousands():
     assert np.all(high >= 6000.0)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("noise", HEAVY.values(), ids=list(HEAVY))
-def test_masses_under_cauchy_noise_hold_the_truth(noise):
-    distribution = distribution_of(PRIORS["one"], noise)
-    low = np.array([-np.inf, 0.0, 2.0, 50.0, 1e4, -np.inf])
-    high = np.array([-3.0, 1e-6, 2.5, 60.0, np.inf, np.inf])
-    least, most = distribution.masses(low, high)
-    for k in range(len(low)):
-        exact = oracle.mass(PRIORS["one"], noise, low[k], high[k])
-        assert least[k] <= exact <= most[k]
-        assert most[k] - least[k] <= 1e-8 * exact
-
-
 def tail_pairs():
     wide, narrow = PRIORS["two"], GaussianMixture([0.5, 0.5], [-1.0, 2.0], [1.0, 0.2])
     return [(wide, narrow), (narrow, wide), (wide, wide)]
 
 
-@pytest.mark.parametrize("noise", [*CLOSED.values(), *HEAVY.values()], ids=[*CLOSED, *HEAVY])
+@pytest.mark.parametrize("noise", CLOSED.values(), ids=list(CLOSED))
 @pytest.mark.parametrize("side", [-1, 1])
 def test_no_ratio_in_a_tail_is_outside_of_its_bounds(noise, side):
     for p, q in tail_pairs():
@@ -377,7 +323,7 @@ def test_tails_of_gaussians_have_the_renyi_integral_of_their_closed_form():
         assert mp.log(exact) <= found <= mp.log(exact) + mp.mpf("1e-9")
 
 
-@pytest.mark.parametrize("noise", [None, Gaussian(0.5), Laplace(1.0), Cauchy(1.0)], ids=repr)
+@pytest.mark.parametrize("noise", [None, Gaussian(0.5), Laplace(1.0)], ids=repr)
 def test_the_renyi_integral_of_a_tail_is_never_below_that_of_a_part_of_it(noise):
     for p, q in tail_pairs():
         first, second = distribution_of(p, noise), distribution_of(q, noise)
@@ -581,26 +527,15 @@ def test_a_direction_with_too_many_panels_is_bounded_by_other_means(monkeypatch)
         assert (rough_high - rough_low <= 1e-6 * high).all()
 
 
-def test_distributions_under_cauchy_noise_of_absurd_scales_are_refused():
-    prior = GaussianMixture([1.0], [0.0], [1.0])
-    for noise in (Cauchy(1e-90), Cauchy(1e90), GeneralizedCauchy(1.0, 1e3)):
-        assert computable(prior, noise)
-    for noise in (Cauchy(1e-110), Cauchy(1e110), GeneralizedCauchy(1.0, 2e3)):
-        assert not computable(prior, noise)
-        with pytest.raises(ValueError, match="nearer to the deviations"):
-            distribution_of(prior, noise)
-
-
 def test_rows_have_no_distribution_on_a_line():
     rows = GaussianMixture([1.0], [[0.0, 1.0]], [np.eye(2)])
-    assert not computable(rows, Laplace(1.0))
     with pytest.raises(ValueError, match="one column"):
         distribution_of(rows, Laplace(1.0))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("noise", [Cauchy(0.3), Laplace(0.3)])
-def test_a_renyi_loss_near_a_budget_is_the_one_without_and_on_its_side_far_from_it(noise):
+def test_a_renyi_loss_near_a_budget_is_the_one_without_and_on_its_side_far_from_it():
+    noise = Laplace(0.3)
     p = GaussianMixture([0.1, 0.6, 0.3], [20.0, 28.7, 44.6], [0.3, 2.6, 4.2])
     q = GaussianMixture([0.2, 0.5, 0.3], [21.9, 32.6, 45.0], [3.1, 5.4, 5.6])
     pair, notion = PriorPair(p, q), RenyiPufferfish(1.0, 2.0)
@@ -618,8 +553,8 @@ def test_a_renyi_loss_near_a_budget_is_the_one_without_and_on_its_side_far_from_
     assert np.array_equal(table.intervals(noise), (far[0][None], far[1][None]))
 
 
-@pytest.mark.parametrize("noise", [Cauchy(0.3), Laplace(0.3)])
-def test_a_certificate_knows_losses_far_from_its_budget_to_a_thousandth(noise):
+def test_a_certificate_knows_losses_far_from_its_budget_to_a_thousandth():
+    noise = Laplace(0.3)
     p = GaussianMixture([0.4, 0.6], [0.0, 3.0], [1.0, 0.5])
     q = GaussianMixture([0.5, 0.5], [0.5, 2.5], [1.2, 0.6])
     for epsilon in (0.01, 1.0):
@@ -640,7 +575,7 @@ def test_few_losses_are_computed_to_calibrate_mixtures_under_an_alpha(monkeypatc
     monkeypatch.setattr(
         LossTable, "interval", lambda *arguments: calls.append(1) or real(*arguments)
     )
-    found = calibrate([(p, q)], RenyiPufferfish(0.02, 2.0), noise="cauchy")
+    found = calibrate([(p, q)], RenyiPufferfish(0.02, 2.0))
     assert found.bound <= 0.02
     assert 0 < len(calls) <= 12
 

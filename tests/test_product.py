@@ -456,27 +456,15 @@ PRICES = {
 BROKEN = {("shifted", "laplace", notion, "monge") for notion in ("pure", "delta")}
 
 
-def takes_long(family, noise, notion, strategy):
-    """Whether a certificate is an exact loss under heavy tails that takes ten seconds.
-
-    There are many of them: `exact` stands for all. Their distributions are held against 50 digits
-    by themselves, and their bounds by those of strategies.
-    """
-    return (
-        notion in ("renyi", "both") and noise in ("cauchy", "generalized") and strategy != "exact"
-    )
-
-
 def is_soon_integrated(family, noise, notion, strategy):
-    heavy = noise in ("cauchy", "generalized")
     alike = family in ("wider", "fitted", "fitted alike", "fitted mixture")  # the slow run has them
-    return not (alike or notion == "renyi" or (heavy and (strategy == "exact" or notion == "both")))
+    return not (alike or notion == "renyi")
 
 
 CONTINUOUS = [
     case
     for case in itertools.product(FAMILIES, NOISES, NOTIONS, STRATEGIES)
-    if exists(FAMILIES[case[0]].like, *case[1:]) and not takes_long(*case)
+    if exists(FAMILIES[case[0]].like, *case[1:])
     if case[0] != "fitted mixture" or case[1:] == ("laplace", "pure", "exact")
 ]
 SOON_INTEGRATED = all_pairs(case for case in CONTINUOUS if is_soon_integrated(*case))

@@ -1,18 +1,9 @@
 r"""A mixture of Gaussians plus noise: its distribution in one released column.
 
-With any noise the density is a mixture of parts that `_losses.mixtures` puts together. The
-parts are
-
-- no noise, or Gaussian noise: Gaussians;
-- Laplace noise: Gaussian * Laplace, in closed form through ``erfcx``;
-- Cauchy kinds: tabulated mixtures of centred Gaussians, which fall in closed form far out (see
-  `_losses.gaussian_student`).
+The density is a mixture of parts that `_losses.mixtures` puts together. They are Gaussians, without
+noise or with Gaussian noise, and Gaussian * Laplace with Laplace noise, in closed form through
+``erfcx``.
 """
-
-# With t = |y - m|/sd, A = E[theta | t] and B = E[theta^2 | t], log h has the slope -2 t A/sd and
-# the curvature (4 t^2 (B - A^2) - 2A)/sd^2. A and B fall with t, which bounds it on a panel.
-# In a tail beyond all ends, a part is the noise around its mean, up to the density's error, and
-# K(y - m)/K(y - m') lies between 1 and its value at the edge.
 
 from __future__ import annotations
 
@@ -23,13 +14,6 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr
 
 from sklearn_puffer._base import FloatArray
-from sklearn_puffer._losses.gaussian_student import (
-    NARROWEST,
-    STEEPEST,
-    WIDEST,
-    GaussianStudent,
-    gaussian_student,
-)
 from sklearn_puffer._losses.mixtures import (
     ARGUMENT,
     SLACK,
@@ -42,125 +26,6 @@ from sklearn_puffer._losses.mixtures import (
 from sklearn_puffer._numerics import log_sum
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.priors import GaussianMixture
-
-_SUBNORMAL = 2.0**-1060  # relative errors say nothing of what is below all normal floats
-
-
-def tabulated(deviations: FloatArray, scale: float, k: float) -> bool:
-    """Return whether components of these deviations are tabulated with noise of this scale."""
-    ratios = scale / deviations
-    within = (ratios >= NARROWEST) & (ratios <= WIDEST)
-    return bool(within.all()) and k <= STEEPEST
-
-
-class CauchyDistribution(MixtureDistribution):
-    """A mixture of Gaussians plus noise of density ~ (1 + (z/s)^2)^(-k/2)."""
-
-    def __init__(
-        self,
-        weights: FloatArray,
-        means: FloatArray,
-        deviations: FloatArray,
-        scale: float,
-        k: float,
-    ) -> None:
-        super().__init__(weights, means)
-        self._k, self._s = k, scale
-        self.deviations, self.unit = deviations[:, None], float(deviations.min())
-        self._parts = [gaussian_student(self._s / float(sd), self._k) for sd in deviations]
-        self._ends = np.array([part.end for part in self._parts])[:, None] * self.deviations
-
-    def anchors(self) -> FloatArray:
-        """Return points around each component, and on to where the noise alone is left."""
-        steps = np.array([0.0, 1.0, 2.0, 4.0, 8.0])
-        crossings = np.array([[part.crossing] for part in self._parts]) ** 0.5
-        moves = np.concatenate(np.broadcast_arrays(steps, crossings), axis=1) * self.deviations
-        wide = np.array([1.0, 4.0]) * np.maximum(self._s, self.deviations)
-        span = float(np.ptp(self.centres)) + float(self.deviations.max()) + self._s
-        farthest = max(float(self._ends.max()) + float(np.ptp(self.centres)), 2.0 * span)
-        powers = np.append(span * 4.0 ** np.arange(np.log(farthest / span) / log(4.0)), farthest)
-        middle = 0.5 * float(self.centres.min() + self.centres.max())
-        around = [
-            (self.centres + side * part).ravel() for part in (moves, wide) for side in (-1.0, 1.0)
-        ]
-        return np.unique(np.concatenate([*around, middle - 1.01 * powers, middle + 1.01 * powers]))
-
-    def _values(self, z: FloatArray) -> LogDensities:
-        value, first, second, error = self._moments(z)
-        t = z / self.deviations
-        slope = 2.0 * t * first / self.deviations
-        # (y - m)/sd is off by 4 u relatively, and the slope with it
-        moved = ARGUMENT * 2.0 * t * t * first
-        bent = slope * (2.0 * error + ARGUMENT * (4.0 + 2.0 * t * t * second / first))
-        return LogDensities(value, error + moved, slope, bent)
-
-    def _moments(self, z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return log h of each part, the means of theta, and relative errors, in its own unit."""
-        t = z / self.deviations
-        rows = [part.moments(row) for part, row in zip(self._parts, t, strict=True)]
-        value, first, second, error = (np.stack(part) for part in zip(*rows, strict=True))
-        logs = np.log(self.deviations)
-        return value - logs, first, second, error + 4.0 * ARGUMENT * (1.0 + np.abs(logs))
-
-    def _lowest(
-        self, near: FloatArray, far: FloatArray, first: LogDensities, last: LogDensities
-    ) -> FloatArray:
-        _, most, most_square, error = self._moments(near)
-        _, _, square, far_error = self._moments(far)
-        spread = square * (1.0 - 2.0 * far_error) - np.square(most * (1.0 + 2.0 * error))
-        around = 4.0 * np.square(near / self.deviations)
-        bend = around * np.maximum(spread, 0.0) - 2.0 * most * (1.0 + 2.0 * error)
-        slack = SLACK * (2.0 * most + around * most_square)
-        return np.asarray((bend - slack) / np.square(self.deviations))
-
-    def _part_masses(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        left, right = low - self.centres, high - self.centres
-        turned = -left > right
-        left, right = np.where(turned, -right, left), np.where(turned, -left, right)
-        width = np.broadcast_to(high - low, left.shape)
-        scaled = (distance / self.deviations for distance in (left, right, width))
-        parts = [_masses(*row) for row in zip(self._parts, *scaled, strict=True)]
-        mass, error = (np.stack(part) for part in zip(*parts, strict=True))
-        error = error + 8.0 * ARGUMENT * mass + _SUBNORMAL
-        return np.maximum(mass - error, 0.0), mass + error
-
-    def beyond(self, other: Self, edge: float, side: int) -> tuple[float, float]:
-        """Return bounds on log h / h_other over a tail: infinite before the noise alone is left."""
-        highest = _farther(self, other, edge, side)
-        return -_farther(other, self, edge, side), highest
-
-
-def _masses(
-    density: GaussianStudent, left: FloatArray, right: FloatArray, width: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return masses between signed distances, right the farther one, and their errors."""
-    across = left < 0.0
-    near = np.where(across, 0.0, left)
-    mass, error = density.masses(near, right, np.where(across, right, width))
-    if across.any():
-        inner = -left[across]
-        more, more_error = density.masses(np.zeros_like(inner), inner, inner)
-        mass[across] += more
-        error[across] += more_error
-    return mass, error
-
-
-def _farther(
-    distribution: CauchyDistribution, other: CauchyDistribution, edge: float, side: int
-) -> float:
-    """Return an upper bound on log h / h_other over a tail."""
-    ahead = side * (edge - distribution.centres)
-    behind = side * (edge - other.centres)
-    if np.any(ahead <= distribution._ends) or np.any(behind <= other._ends):
-        return np.inf
-    error = max(
-        float(part._moments(z)[3].max()) for part, z in ((distribution, ahead), (other, behind))
-    )
-    nearest, farthest = float(ahead.min()), float(behind.max())
-    lead = max(farthest - nearest, 0.0) + 4.0 * ARGUMENT * (abs(edge) + farthest)
-    # K(y - m) <= K(y - m') (1 + lead/(y - m))^k, which falls with y
-    return distribution._k * float(np.log1p(lead / nearest)) * (1.0 + SLACK) + 2.0 * error + SLACK
-
 
 # Laplace noise. With g the Gaussian density, a = sd/theta, t = |y - centre|/sd and M(x) =
 # erfcx(x/sqrt 2): h = e^(-t^2/2) (M(a - t) + M(a + t))/(4 theta), an exponential to each side.
@@ -176,41 +41,16 @@ def _farther(
 _FARTHEST = 1e150  # standard deviations: squares stay finite
 
 
-def computable(prior: GaussianMixture, noise: Noise | None) -> bool:
-    """Return whether `distribution_of` has it: of one column, at all but absurd scales.
-
-    Cauchy kinds of noise are tabulated from 1e-100 to 1e100 of each component's deviation, up to an
-    exponent k of 1024.
-
-    Parameters
-    ----------
-    prior : GaussianMixture
-    noise : Noise or None
-
-    Examples
-    --------
-    >>> from sklearn_puffer.noise import Cauchy
-    >>> prior = GaussianMixture([1.0], [0.0], [1.0])
-    >>> computable(prior, Cauchy(1.0)), computable(prior, Cauchy(1e-200)), computable(prior, None)
-    (True, False, True)
-    """
-    if prior.n_axes != 1:
-        return False
-    if noise is None or noise.power is None:
-        return has_distribution(noise)
-    return tabulated(_deviations(prior), _scale_of(noise), noise.power)
-
-
 def has_distribution(noise: Noise | None) -> bool:
     """Return whether a Gaussian plus noise of this family has a distribution that is known here.
 
     Examples
     --------
-    >>> from sklearn_puffer.noise import Cauchy
-    >>> has_distribution(Cauchy(1e-200))
-    True
+    >>> from sklearn_puffer.noise import Cauchy, Laplace
+    >>> has_distribution(Laplace(1.0)), has_distribution(Cauchy(1.0))
+    (True, False)
     """
-    return noise is None or noise.is_exponential or noise.is_normal or noise.power is not None
+    return noise is None or noise.is_exponential or noise.is_normal
 
 
 def distribution_of(prior: GaussianMixture, noise: Noise | None) -> MixtureDistribution:
@@ -231,7 +71,7 @@ def distribution_of(prior: GaussianMixture, noise: Noise | None) -> MixtureDistr
     Raises
     ------
     ValueError
-        If `computable` is False.
+        If the prior is of several columns, or `has_distribution` is False.
 
     Examples
     --------
@@ -242,18 +82,15 @@ def distribution_of(prior: GaussianMixture, noise: Noise | None) -> MixtureDistr
     >>> low.round(6).tolist(), bool(np.all(high - low < 1e-13))
     ([0.404349, 0.133886], True)
     """
-    if not computable(prior, noise):
+    if prior.n_axes != 1 or not has_distribution(noise):
         raise ValueError(
-            f"the distribution of a mixture with {prior.n_axes} column(s) is not computed under "
-            f"{noise!r}; use one column, Laplace or Gaussian noise, or Cauchy noise of a scale "
-            "nearer to the deviations."
+            f"the loss of Gaussian and mixture priors of {prior.n_axes} column(s) is not computed "
+            f"under {noise!r}; use one column and noise='laplace', or a bound."
         )
     means, deviations = prior.means.reshape(-1), _deviations(prior)
     scale = _scale_of(noise)
     if noise is None or noise.is_normal:
         return GaussianDistribution(prior.weights, means, deviations, scale)
-    if noise.power is not None:
-        return CauchyDistribution(prior.weights, means, deviations, scale, noise.power)
     return _LaplaceDistribution(prior.weights, means, deviations, scale)
 
 

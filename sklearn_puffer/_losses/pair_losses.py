@@ -34,7 +34,7 @@ from sklearn_puffer._losses.boxes import box_panels, boxes_computable
 from sklearn_puffer._losses.convolution import PriorGrid
 from sklearn_puffer._losses.discrete_distributions import DiscretePair
 from sklearn_puffer._losses.divergences import Ends, Panels, both_intervals
-from sklearn_puffer._losses.gaussian_mixtures import computable, distribution_of
+from sklearn_puffer._losses.gaussian_mixtures import distribution_of
 from sklearn_puffer._losses.gaussian_rows import row_interval, rows_computable
 from sklearn_puffer._losses.joint_grids import (
     given_kept,
@@ -61,9 +61,8 @@ from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
 
 Mixings = tuple[Mixing | None, ...]
 
-# One panel of a mixture costs as much as so many kernel values; with Cauchy noise, times so much.
+# One panel of a mixture costs as much as so many kernel values.
 _MIXTURE_WEIGHT = 2**8
-_CAUCHY_WEIGHT = 2**4
 _PART_WEIGHT = 2**6  # one with noise of any family, for each of its atoms
 _LOOSE = 5e-2  # losses of boxes farther apart than this are bounded in other boxes, too
 # Scales beyond these are computed with as if they were these; the interval is widened to be valid.
@@ -153,29 +152,21 @@ class MixtureLine:
 
     def interval(self, noise: Noise, notion: Notion, budget: float | None = None) -> Ends:
         """Return proven lower and upper ends, each of shape (2,): p to q, q to p."""
-        if not self._is_known(noise):  # what is lost without noise bounds what is lost with it
-            return np.zeros(2), self.without_noise(notion)
         return loss_interval(self._column_pair(noise), notion, budget)
 
     def panels(self, noise: Noise, notion: Notion) -> Panels:
         """Return panels that cover the line, from p to q."""
-        return fine_panels(self._column_pair(noise if self._is_known(noise) else None), notion)
+        return fine_panels(self._column_pair(noise), notion)
 
     def without_noise(self, notion: Notion, budget: float | None = None) -> FloatArray:
         """Return upper bounds on the losses without any noise, shape (2,)."""
         return loss_interval(self._column_pair(None), notion, budget)[1]
 
-    def _is_known(self, noise: Noise) -> bool:
-        return computable(self._p, noise) and computable(self._q, noise)
-
     def _column_pair(self, noise: Noise | None) -> LinePair:
         if noise is not None:
             noise = noise.with_scale(float(noise.axis_scales(1)[0]))
-        tabulated = noise is not None and noise.power is not None
-        weight = _MIXTURE_WEIGHT * (_CAUCHY_WEIGHT if tabulated else 1)
-        return DistributionPair(
-            distribution_of(self._p, noise), distribution_of(self._q, noise), weight
-        )
+        p, q = (distribution_of(prior, noise) for prior in (self._p, self._q))
+        return DistributionPair(p, q, _MIXTURE_WEIGHT)
 
 
 class _DiscreteRows:

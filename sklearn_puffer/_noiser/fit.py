@@ -264,9 +264,12 @@ class _Learnt:
             way = "prior='empirical' with n_bins= is exact"
             if settings.knowledge.fit is None:
                 way = "two columns of fewer secrets or bins (n_bins=) are exact, and more"
+            way += " under Laplace noise without delta and alpha"
+            if max(map(len, grouped)) == 1:  # of one column it is exact but for mixtures
+                way = "use noise='laplace', which is exact for Gaussian and mixture priors"
             remarks.append(
                 "strategy='exact' uses the best theorem, which may ask for more noise than is "
-                f"needed; {way} under Laplace noise without delta and alpha."
+                f"needed; {way}."
             )
         wide = [k for k, members in enumerate(grouped) if too_wide(members)]
         if wide:

@@ -362,8 +362,9 @@ class Bounds:
         bound = tightest(part.pairs, noise, notion)
         if isinstance(bound, Impossible):
             return Impossible(
-                f"strategy='exact' is not computed for rows of {len(part.members)} columns under "
-                f"{type(noise).__name__} noise and {notion!r}, and no bound takes its place: "
+                f"strategy='exact' is not computed for these priors of {len(part.members)} "
+                f"column(s) under {type(noise).__name__} noise and {notion!r}, and no bound takes "
+                f"its place: "
                 f"{bound.reason}",
                 len(part.pairs),
             )

@@ -187,6 +187,7 @@ class ComponentPairs:
             return self.bends[..., 0]
         pairs = [(i, j) for i in range(self.shifts.shape[2]) for j in range(i)]
         products = np.array([self.signs[:, i] * self.signs[:, j] for i, j in pairs])
+        products = products.reshape(-1, len(self.signs))  # of one column there is none
         # D_ij is the mean of s_i s_j times the bends over all signs
         entries = np.abs(self.bends @ products.T) / len(self.signs)
         return np.asarray(entries.sum(axis=2))
