@@ -17,8 +17,10 @@ import numpy as np
 from _measure import alone
 
 from sklearn_puffer import PufferfishSum
+from sklearn_puffer._sums.losses import sum_scale
+from sklearn_puffer._sums.users import user_pairs
 from sklearn_puffer.priors import Discrete
-from sklearn_puffer.users import User, sum_scale, user_pairs
+from sklearn_puffer.users import User
 
 N_VALUES = 100
 SECRETS = ("distribution", "distribution-absence")

@@ -17,6 +17,7 @@ the smallest one that is enough whoever the other users are. With matplotlib at 
 """
 
 import argparse
+import warnings
 from functools import reduce
 from pathlib import Path
 
@@ -33,15 +34,7 @@ from sklearn_puffer.datasets import removed_classes, replaced_classes
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
-from sklearn_puffer.users import (
-    SumLosses,
-    User,
-    conditions,
-    lemma_2_psi,
-    sum_scale,
-    user_pairs,
-    worst_case_scale,
-)
+from sklearn_puffer.users import User, lemma_2_psi
 
 BUDGETS = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
 
@@ -127,29 +120,46 @@ def fourth_user(budgets):
     """Return a row for each figure and budget."""
     rows = {}
     for figure, (secrets, user, name) in FIGURES.items():
-        users, (pair,) = [user, *TABLE_2], user_pairs([user], secrets)
+        pair = _told_apart(user, secrets)
+        sums = _sums(pair)
         for epsilon in budgets:
-            published = PUBLISHED[name](pair.p, pair.q, epsilon)
-            ours = _conditions(pair, secrets, epsilon)
+            published = PUBLISHED[name](*pair, epsilon)
+            ours, notion = _scales([user], secrets, epsilon), Pufferfish(epsilon)
             rows[figure, epsilon] = {
                 "published": published,
-                "its loss": SumLosses(users, [pair]).intervals(published)[1].max(),
+                "its loss": privacy_loss(*sums, Laplace(published), notion).upper,
                 "ours": ours[name],
                 "relaxed": ours["relaxed"],
-                **_exact(users, pair, epsilon),
+                "exact": calibrate([sums], notion).scale,
+                "all others": ours["worst_case"],
             }
     return _with_saving(rows, ["figure", "epsilon"], "published")
 
 
-def _conditions(pair, secrets, epsilon):
-    return {each.name: each.scale for each in conditions([pair], secrets, epsilon)}
+def _told_apart(user, secrets):
+    """Return the distributions of what user 4 reports under two secrets; absence reports 0."""
+    if secrets == "distribution":
+        return PriorPair(user.law, user.alternative)
+    if secrets == "distribution-absence":
+        return PriorPair(user.law, _point(0))
+    return PriorPair(*map(_point, ([*user.protected[::-1], 0])[:2]))
 
 
-def _exact(users, pair, epsilon):
-    return {
-        "exact": sum_scale(users, [pair], epsilon).scale,
-        "all others": worst_case_scale(users, [pair], epsilon).scale,
-    }
+def _point(value):
+    return Discrete([value], [1.0])
+
+
+def _sums(pair):
+    """Return the distributions of the sum of users 1 to 4 under both secrets about user 4."""
+    return PriorPair(*(sum_of([*(user.law for user in TABLE_2), own]) for own in pair))
+
+
+def _scales(users, secrets, epsilon, **options):
+    """Return the scale of each condition by name."""
+    query = PufferfishSum(epsilon, secrets=secrets, **options)
+    with warnings.catch_warnings():  # that some distributions need no noise
+        warnings.simplefilter("ignore")
+        return query.fit(users).scales_
 
 
 def sum_of(distributions):
@@ -294,13 +304,14 @@ def figure5(classes, budgets):
     rows = {}
     for reading, distribution in classes.items():
         users = [User(distribution, count=int(distribution.counts.sum()))]
-        (pair,) = user_pairs(users, "distribution-absence")
         for epsilon in budgets:
+            scales = _scales(users, "distribution-absence", epsilon)
             rows[reading, epsilon] = {
                 "Eq. (14)": largest(distribution, epsilon),
                 "Eq. (13)": equation_13(distribution, epsilon),
-                "ours": _conditions(pair, "distribution-absence", epsilon)["theorem_3_eq13"],
-                **_exact(users, pair, epsilon),
+                "ours": scales["theorem_3_eq13"],
+                "exact": scales["exact"],
+                "all others": scales["worst_case"],
                 "whole class": _whole_class(users, "distribution-absence", epsilon),
             }
     return _with_saving(rows, ["reading", "epsilon"], "Eq. (14)")
@@ -312,15 +323,15 @@ def figure9(classes, budgets):
     for reading, (p, q) in classes.items():
         sizes = [int(distribution.counts.sum()) for distribution in (p, q)]
         users = [User(p, alternative=q, count=sizes[0]), User(q, count=sizes[1])]
-        (pair,) = user_pairs(users[:1], "distribution")
         for epsilon in budgets:
-            ours = _conditions(pair, "distribution", epsilon)
+            ours = _scales(users, "distribution", epsilon)
             rows[reading, epsilon] = {
                 "Lemma 1": 1.0 / epsilon,
                 "Lemma 2": equation_21(least_psi_of_rows(p, q), epsilon),
                 "ours": ours["lemma_2"],
                 "relaxed": ours["relaxed"],
-                **_exact(users, pair, epsilon),
+                "exact": ours["exact"],
+                "all others": ours["worst_case"],
                 "whole class": _whole_class(users[:1], "distribution", epsilon),
             }
     return _with_saving(rows, ["reading", "epsilon"], "Lemma 2")
@@ -339,7 +350,7 @@ def least_psi_of_rows(p, q):
 
 def _whole_class(users, secrets, epsilon):
     """Return the scale that hides all rows of a class at once."""
-    return PufferfishSum(epsilon, secrets=secrets, unit="class").fit(users).theta_
+    return _scales(users, secrets, epsilon, unit="class")["exact"]
 
 
 # What the sections share
@@ -362,13 +373,9 @@ def _text(table):
 
 def _draw_plans(figure):
     shown = [name for name in FIGURES if name[0] in "12367"]
-    others = [user.law for user in TABLE_2]
     for axes, name in zip(figure.subplots(1, len(shown)), shown, strict=True):
         secrets, user, _ = FIGURES[name]
-        (pair,) = user_pairs([user], secrets)
-        x, y, masses = optimal_plan(
-            *(sum_of([*others, distribution]) for distribution in (pair.p, pair.q))
-        )
+        x, y, masses = optimal_plan(*_sums(_told_apart(user, secrets)))
         axes.plot([2, 21], [2, 21], ":", color="grey", lw=1)
         axes.scatter(x, y, s=8 + 900 * masses, color="tab:blue", alpha=0.7, edgecolor="black")
         axes.set(title=f"Figure {name}", aspect="equal", xlim=(2, 21), ylim=(2, 21))

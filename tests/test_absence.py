@@ -16,9 +16,10 @@ from all_pairs import pairs_first
 from test_queries_gaussian import distributions_of, gaussian, log_density, points_of
 
 from sklearn_puffer import PufferfishSum
-from sklearn_puffer._sums.users import SECRETS
+from sklearn_puffer._sums.losses import sum_scale
+from sklearn_puffer._sums.users import SECRETS, user_pairs
 from sklearn_puffer.priors import Discrete
-from sklearn_puffer.users import User, sum_scale, user_pairs
+from sklearn_puffer.users import User
 
 CROWD = [
     User(Discrete([-4, -3, 5], [0.938, 0.001, 0.061]), count=5, presence=0.5),

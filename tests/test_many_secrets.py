@@ -12,8 +12,6 @@ from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._base import arguments as _validation
 from sklearn_puffer._codes import CodeArray, Secret, secret_pairs_of, selection
 from sklearn_puffer._noiser import against
-from sklearn_puffer.priors import Discrete
-from sklearn_puffer.users import User, user_pairs
 
 pytestmark = pytest.mark.filterwarnings("ignore:sensitive column .* values in .* rows:UserWarning")
 
@@ -116,14 +114,6 @@ def test_a_pair_of_many_listed_ones_is_found_without_a_search():
     found = secret_pairs_of(pairs, [Secret("s", labels, CodeArray(np.arange(2_000)))])
     assert found["s"][-1] == (1_998, 1_999)
     assert Counted.compared < 20_000
-
-
-def test_values_of_users_are_too_many_in_the_same_way():
-    atoms = np.arange(1_500.0)
-    user = User(Discrete(atoms, np.full(1_500, 1 / 1_500)))
-    with pytest.raises(ValueError, match=r"up to 1,500 of one, make 1,124,250 pairs"):
-        user_pairs([user], "value")
-    assert len(user_pairs([user], "value", farthest_only=True)) == 1
 
 
 def calls_made(work):

@@ -2,6 +2,5 @@
 
 from sklearn_puffer._sums.estimator import PrivateAnswer, PufferfishSum
 from sklearn_puffer._sums.gaussian import GaussianUsers, gaussian_users
-from sklearn_puffer._sums.losses import SumLosses, sum_scale, worst_case_scale
-from sklearn_puffer._sums.published import conditions, lemma_2_psi
-from sklearn_puffer._sums.users import User, UserPair, user_pairs
+from sklearn_puffer._sums.published import lemma_2_psi
+from sklearn_puffer._sums.users import User

@@ -30,25 +30,15 @@ from typing import cast
 
 import numpy as np
 
-from sklearn_puffer._base import BoolArray, FloatArray, IntArray, check_positive
+from sklearn_puffer._base import BoolArray, FloatArray, IntArray
 from sklearn_puffer._numerics import LARGEST, ULP, UNIT, smallest_for_all
 from sklearn_puffer._sums.convolution import Numbers, largest_log_ratios, lattice_masses, sum_of
 from sklearn_puffer._sums.reports import step_of
-from sklearn_puffer._sums.users import (
-    User,
-    UserPair,
-    check_discrete,
-    check_users,
-    prior_pair,
-    reach_of,
-    with_mass,
-)
+from sklearn_puffer._sums.users import User, UserPair, with_mass
 from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.calibration import Calibration
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.priors import Discrete, Prior
-
-Ends = Callable[[int, float], tuple[FloatArray, FloatArray]]
 
 MAX_STEPS = 2**23
 """Largest range of the values of one user, in steps."""
@@ -83,121 +73,63 @@ class Losses:
 class SumLosses:
     r"""The losses of a sum of users' reports, released with Laplace noise, one noise after another.
 
-    Parameters
-    ----------
-    users : sequence of User
-        Independent, with discrete distributions. All are present unless the secret says otherwise.
-    pairs : sequence of UserPair
-        From `users.user_pairs`. Values are subtracted as floats: give decimals of ten and more
-        digits, which floats round, in whole steps instead.
+    Users are independent, with discrete distributions. All are present unless the secret says
+    otherwise. Values are subtracted as floats: decimals of ten and more digits, which floats round,
+    must be given in whole steps.
+
+    Methods of a position k give the losses of that pair, from the first secret to the second and
+    back, in nats, shape (2,).
 
     Raises
     ------
-    TypeError
-        If a user is no `User`, a pair no `UserPair`, or a distribution is not discrete.
     ValueError
-        If there is no user or no pair, a pair names a user that is not there or is over several
-        columns, or (on first use) values have no common step, or those of one user are more than
-        2^23 steps apart.
+        On first use, if values have no common step, or those of one user are more than 2^23 steps
+        apart.
 
     Examples
     --------
     Which value was reported loses the distance of two values over the scale, whoever else reports.
 
-    >>> from sklearn_puffer.priors import Discrete
-    >>> from sklearn_puffer.users import SumLosses, User, user_pairs
+    >>> from sklearn_puffer._sums.users import user_pairs
     >>> users = [User(Discrete([0, 1], [0.5, 0.5]), count=3)]
     >>> losses = SumLosses(users, user_pairs(users, "value"))
-    >>> [end.round(9).tolist() for end in losses.intervals(2.0)]
-    [[[0.5, 0.5]], [[0.5, 0.5]]]
+    >>> [end.round(9).tolist() for end in losses.interval_of(0, 2.0)]
+    [[0.5, 0.5], [0.5, 0.5]]
     """
 
-    # methods of a position k give the losses of that pair: from ``p`` to ``q`` and back, shape (2,)
-
     def __init__(self, users: Sequence[User], pairs: Sequence[UserPair]) -> None:
-        self._users = check_users(users)
-        self.pairs = _check_pairs(pairs, self._users)
+        self._users, self.pairs = users, pairs
         self._sums: dict[bytes, Numbers] = {}
         self._tables: dict[int, LossTable] = {}
 
-    def intervals(self, theta: float) -> tuple[FloatArray, FloatArray]:
-        """Return proven lower and upper ends of the exact losses.
+    def interval_of(self, k: int, theta: float) -> tuple[FloatArray, FloatArray]:
+        """Return both ends of the losses of a pair for the given users.
 
-        Parameters
-        ----------
-        theta : float
-            Scale of the noise, in the units of the reports.
-
-        Returns
-        -------
-        tuple of two ndarrays of shape (n_pairs, 2)
-            In nats: from ``p`` to ``q``, then from ``q`` to ``p``.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If ``theta`` is not a positive finite number, or as the class says of first use.
-
-        Notes
-        -----
-        *Formal guarantees.* Given independent users, the losses lie between the ends, which
-        include all rounding. The upper end never exceeds that of `worst_case`. Where the sum of the
-        other users has more than 2^17 steps, the upper end counts on some of them only, and the
-        lower end holds whoever they are.
+        They include all rounding, and the upper one never exceeds that of the worst case. Where the
+        sum of the other users has more than 2^17 steps, the upper end counts on some of them only,
+        and the lower end holds whoever they are.
         """
-        return self._of_all(self._interval_of, theta)
-
-    def worst_case(self, theta: float) -> tuple[FloatArray, FloatArray]:
-        """Return proven ends of the largest losses over all other users.
-
-        They are the losses of ``p`` against ``q`` alone: those without other users.
-
-        Parameters
-        ----------
-        theta : float
-            Scale of the noise, in the units of the reports.
-
-        Returns
-        -------
-        tuple of two ndarrays of shape (n_pairs, 2)
-            In nats: from ``p`` to ``q``, then from ``q`` to ``p``.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If ``theta`` is not a positive finite number.
-        """
-        return self._of_all(self._worst_case_of, theta)
-
-    def _of_all(self, ends: Ends, theta: float) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper ends of all pairs, of shape (n_pairs, 2)."""
-        scale = check_positive(theta, "theta")
-        lower, upper = zip(*(ends(k, scale) for k in range(len(self.pairs))), strict=True)
-        return np.stack(lower), np.stack(upper)
-
-    def _interval_of(self, k: int, theta: float) -> tuple[FloatArray, FloatArray]:
-        """Return both ends of the losses of a pair for the given users."""
         if theta == 0.0:
             return np.zeros(2), np.full(2, self._without_noise(k))
-        lower, worst = self._worst_case_of(k, theta)
+        lower, worst = self.worst_case_of(k, theta)
         if self.pairs[k].shift is not None:
             return lower, worst
         upper, lower = self._upper(k, theta, -inf), least_loss(self.pairs[k], theta)
-        if self._allows_for_all(k):
+        if self.allows_for_all(k):
             lower = np.maximum(lower, self._end_of_interval(k, theta, worst, -1.0, LONG_SUM))
         return np.minimum(lower, upper), upper
 
-    def _larger_end(self, k: int, theta: float, budget: float) -> float:
+    def larger_end(self, k: int, theta: float, budget: float) -> float:
         """Return an upper end of the larger loss: a loose one if it is within the budget."""
         if theta == 0.0:
             return self._without_noise(k)
         return float(self._upper(k, theta, budget).max())
 
-    def _allows_for_all(self, k: int) -> bool:
+    def allows_for_all(self, k: int) -> bool:
         """Return whether the interval of a pair allows for all of the other users."""
         return self.pairs[k].shift is not None or self._counts_all(k, LONG_SUM)
 
-    def _worst_case_of(self, k: int, theta: float) -> tuple[FloatArray, FloatArray]:
+    def worst_case_of(self, k: int, theta: float) -> tuple[FloatArray, FloatArray]:
         """Return both ends of the losses without other users: the worst case over these."""
         shift = self.pairs[k].shift
         if shift is not None:
@@ -207,14 +139,14 @@ class SumLosses:
             least, most = nextafter(nextafter(loss, 0.0), 0.0), nextafter(nextafter(loss, inf), inf)
             return np.full(2, least), np.full(2, most)
         if k not in self._tables:
-            self._tables[k] = LossTable([prior_pair(self.pairs[k])])
+            self._tables[k] = LossTable([self.pairs[k].priors])
         if theta == 0.0:
             return np.zeros(2), np.full(2, self._tables[k].without_noise().max())
         lower, upper = self._tables[k].intervals(Laplace(theta))
         return lower[0], upper[0]
 
     def _without_noise(self, k: int) -> float:
-        worst = self._worst_case_of(k, 0.0)[1]
+        worst = self.worst_case_of(k, 0.0)[1]
         if self.pairs[k].shift is not None:
             return float(worst.max())
         losses, error = self._suprema(k, 0.0, worst, SHORT_SUM)
@@ -226,7 +158,7 @@ class SumLosses:
         First with none, then with a short sum, then with a long one; with none where slightly less
         noise would exceed the budget whoever the others are.
         """
-        worst = ends = self._worst_case_of(k, theta)[1]
+        worst = ends = self.worst_case_of(k, theta)[1]
         if self.pairs[k].shift is not None or not worst.any():
             return worst
         if least_loss(self.pairs[k], theta * (1.0 - _SLIGHTLY)).max() > budget >= 0.0:
@@ -254,7 +186,7 @@ class SumLosses:
         self, k: int, scale: float, worst: FloatArray, steps: int
     ) -> tuple[FloatArray, FloatArray]:
         """Return the losses of a pair along the lattice, and bounds on their errors."""
-        span = reach_of(self.pairs[k]) / self.step
+        span = self.pairs[k].reach / self.step
         if span > MAX_STEPS:
             raise ValueError(
                 f"the values of one user span {span:,.0f} steps of {self.step!r}, and at most "
@@ -262,13 +194,13 @@ class SumLosses:
                 "PufferfishSum), or use the worst case over all other users."
             )
         others = self._sum_of_others(k, steps)
-        return largest_log_ratios(others, prior_pair(self.pairs[k]), self.step, scale, worst)
+        return largest_log_ratios(others, self.pairs[k].priors, self.step, scale, worst)
 
     @cached_property
     def spans_in_steps(self) -> tuple[int, int]:
         """The range in steps of one user's values, unless secrets are values, and of the sum."""
         free = [pair for pair in self.pairs if pair.shift is None]
-        own = max(map(reach_of, free), default=0.0) / self.step
+        own = max((pair.reach for pair in free), default=0.0) / self.step
         return int(own), int(self._spans @ self._classes[1])
 
     @cached_property
@@ -277,7 +209,7 @@ class SumLosses:
         priors = [user.law for user in self._users]
         for pair in self.pairs:
             if pair.shift is None:
-                priors += [pair.p, pair.q]
+                priors += pair.priors
         return step_of(np.concatenate(list(map(with_mass, priors))))
 
     @cached_property
@@ -350,26 +282,6 @@ def _part_within(spans: FloatArray, counts: IntArray, steps: float) -> IntArray:
     return kept
 
 
-def _check_pairs(pairs: Sequence[UserPair], users: Sequence[User]) -> list[UserPair]:
-    checked = list(pairs)
-    if not checked:
-        raise ValueError("pairs must hold at least one UserPair, got none; see users.user_pairs.")
-    for k, pair in enumerate(checked):
-        if not isinstance(pair, UserPair):
-            raise TypeError(f"pairs must hold UserPair objects, and pairs[{k}] is {pair!r}.")
-        if not 0 <= pair.user < len(users):
-            raise ValueError(
-                f"pairs[{k}] is about users[{pair.user}], and there are {len(users)} users; "
-                "pass the users that the pairs were made from."
-            )
-    for k, user in enumerate(users):
-        check_discrete(user.law, f"users[{k}]")
-    for k, pair in enumerate(checked):
-        for prior in prior_pair(pair):
-            check_discrete(prior, f"pairs[{k}]")
-    return checked
-
-
 def least_loss(pair: UserPair, theta: float) -> FloatArray:
     """Return lower bounds on the losses of a pair, both directions, for any other users.
 
@@ -378,11 +290,10 @@ def least_loss(pair: UserPair, theta: float) -> FloatArray:
     """
     if theta == 0.0:
         return np.zeros(2)
-    n_atoms = max(len(with_mass(prior)) for prior in prior_pair(pair))
+    n_atoms = max(len(with_mass(prior)) for prior in pair.priors)
     with np.errstate(over="ignore"):
         tilts = np.linspace(-1.0, 1.0, max(2, min(257, _MOST_TERMS // n_atoms))) / theta
-    least_p, most_p = _log_means(pair.p, tilts)
-    least_q, most_q = _log_means(pair.q, tilts)
+    (least_p, most_p), (least_q, most_q) = (_log_means(prior, tilts) for prior in pair.priors)
     ends = np.array([(least_p - most_q).max(), (least_q - most_p).max()])
     lower = np.maximum(np.nextafter(ends, -inf), 0.0)
     return np.where(np.isfinite(ends), lower, 0.0)
@@ -409,6 +320,8 @@ def _log_means(distribution: Prior, tilts: FloatArray) -> tuple[FloatArray, Floa
 
 
 _TOLERANCE = 1e-12
+Bound = Callable[[int, float], float]
+"""Bounds the loss of pair k at a scale."""
 
 
 def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) -> Calibration:
@@ -416,28 +329,9 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
 
     .. math:: \min\{\theta : \sup_y |\log h_{R * P}(y) / h_{R * Q}(y)| \le \varepsilon\}
 
-    Parameters
-    ----------
-    users : sequence of User
-        Independent, with discrete distributions. All are present unless the secret says otherwise.
-    pairs : sequence of UserPair
-        From `user_pairs`.
-    epsilon : float
-        Budget in nats.
+    The scale is in the units of the reports; beside it are the pair that decides it, and the upper
+    end of that pair's loss.
 
-    Returns
-    -------
-    Calibration
-        The scale in the units of the reports, the pair that decides it, and the upper end of that
-        pair's loss.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `SumLosses` does, and if ``epsilon`` is not a positive number.
-
-    Notes
-    -----
     *Formal guarantees.* Given independent users, at the returned scale the proven upper end of
     every pair's loss is within epsilon. It is the smallest such scale up to about 1e-11 of it and
     the width of the proven intervals. That is larger where the sum of the other users has more than
@@ -446,38 +340,47 @@ def sum_scale(users: Sequence[User], pairs: Sequence[UserPair], epsilon: float) 
     Other users never increase a loss. So a pair is skipped if its loss without other users, with
     few of them, or with all, is within epsilon at the largest scale so far.
 
-    References
-    ----------
-    001, sections 3 and 4, whose theorems are sufficient conditions for the same.
+    300 people who say yes with probability 1/4; secret is whether one of them took part:
 
-    Examples
-    --------
-    300 people who say yes with probability 1/4; secret is whether one of them took part.
-
-    >>> from sklearn_puffer.priors import Discrete
-    >>> from sklearn_puffer.users import User, sum_scale, user_pairs
+    >>> from sklearn_puffer._sums.users import user_pairs
     >>> users = [User(Discrete([0, 1], [0.75, 0.25]), count=300)]
-    >>> best = sum_scale(users, user_pairs(users, "distribution-absence"), epsilon=1.0)
-    >>> round(best.scale, 6)
+    >>> round(sum_scale(users, user_pairs(users, "distribution-absence"), epsilon=1.0).scale, 6)
     0.484624
     """
-    budget = check_positive(epsilon, "epsilon")
     losses = SumLosses(users, pairs)
-    return smallest_scale(
-        lambda k, scale: losses._larger_end(k, scale, budget),
-        [reach_of(pair) / budget for pair in losses.pairs],
-        budget,
+    return _scale_of(losses, lambda k, scale: losses.larger_end(k, scale, epsilon), epsilon)
+
+
+def worst_case_scale(pairs: Sequence[UserPair], epsilon: float) -> Calibration:
+    """Return the smallest Laplace scale that suffices for any other users.
+
+    It is the smallest scale for the user's report alone. *Formal guarantees.* At this scale the
+    proven upper end of every pair's loss is within epsilon, whoever the other independent users
+    are, dishonest ones included.
+
+    >>> from sklearn_puffer._sums.users import user_pairs
+    >>> users = [User(Discrete([0, 5], [0.5, 0.5]))]
+    >>> round(worst_case_scale(user_pairs(users, "value-absence"), 1.0).scale, 9)
+    5.0
+    """
+    losses = SumLosses([], pairs)
+    return _scale_of(
+        losses, lambda k, scale: float(losses.worst_case_of(k, scale)[1].max()), epsilon
     )
 
 
+def _scale_of(losses: SumLosses, bound: Bound, epsilon: float) -> Calibration:
+    return smallest_scale(bound, [pair.reach / epsilon for pair in losses.pairs], epsilon)
+
+
 def smallest_scale(
-    bound: Callable[[int, float], float],
+    bound: Bound,
     guesses: Sequence[float],
     budget: float,
 ) -> Calibration:
     """Return the smallest scale that keeps the bounds of all pairs in budget.
 
-    ``bound(k, scale)`` bounds the loss of pair k, and ``guesses`` has about the scale of each pair.
+    ``guesses`` has about the scale of each pair.
     """
     ends = [bound(k, 0.0) for k in range(len(guesses))]
     order = np.lexsort((-np.array(guesses), -np.array(ends))).tolist()
@@ -494,50 +397,3 @@ def smallest_scale(
     ends = [bound(k, scale) for k in range(len(guesses))]
     # every pair was within the budget at this scale or a smaller one, and losses fall with noise
     return Calibration(scale, int(np.argmax(ends)), min(max(ends), budget))
-
-
-def worst_case_scale(
-    users: Sequence[User], pairs: Sequence[UserPair], epsilon: float
-) -> Calibration:
-    """Return the smallest Laplace scale that suffices for any other users.
-
-    It is the smallest scale for the user's report alone, without other users.
-
-    Parameters
-    ----------
-    users : sequence of User
-        Independent, with discrete distributions. All are present unless the secret says otherwise.
-    pairs : sequence of UserPair
-        From `user_pairs`.
-    epsilon : float
-        Budget in nats.
-
-    Returns
-    -------
-    Calibration
-        As for `sum_scale`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `sum_scale`.
-
-    Notes
-    -----
-    *Formal guarantees.* At the returned scale the proven upper end of every pair's loss is within
-    epsilon, whoever the other independent users are, dishonest ones included.
-
-    Examples
-    --------
-    >>> from sklearn_puffer.priors import Discrete
-    >>> from sklearn_puffer.users import User, user_pairs, worst_case_scale
-    >>> users = [User(Discrete([0, 5], [0.5, 0.5]))]
-    >>> round(worst_case_scale(users, user_pairs(users, "value-absence"), 1.0).scale, 9)
-    5.0
-    """
-    budget = check_positive(epsilon, "epsilon")
-    losses = SumLosses(users, pairs)
-    guesses = [reach_of(pair) / budget for pair in losses.pairs]
-    return smallest_scale(
-        lambda k, scale: float(losses._worst_case_of(k, scale)[1].max()), guesses, budget
-    )

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
 import numpy as np
 
-from sklearn_puffer._base import FloatArray, check_choice, check_positive
+from sklearn_puffer._base import FloatArray
 from sklearn_puffer._numerics import ULP, rounded_up
 from sklearn_puffer._strategies import monotone
-from sklearn_puffer._sums.users import (
-    UserPair,
-    check_chance,
-    check_discrete,
-    prior_pair,
-    with_mass,
-)
+from sklearn_puffer._sums.users import check_chance, with_mass
 from sklearn_puffer.bounds import Relaxed
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.notions import Pufferfish
@@ -58,66 +51,23 @@ from sklearn_puffer.priors import Discrete, PriorPair
 # psi is smallest (an instance loses .914 at epsilon .1). The proof of Theorem 2 has a wrong sign.
 
 _LARGEST_PSI = Fraction(10) ** 300
-TwoDistributions = UserPair | PriorPair  # of one user's report under two secrets
 
 
-@dataclass(frozen=True)
-class Condition:
-    """A sufficient condition, solved for the scale of the Laplace noise.
+def conditions(pairs: Sequence[PriorPair], secrets: str, epsilon: float) -> dict[str, float]:
+    """Return the smallest scale that each published condition allows, in the unit of the values.
 
-    The scale is the smallest theta that the condition allows, in the unit of the values, and 0
-    where no noise is needed; the source is the paper and its number.
-    """
+    The lemmas join in for ``"distribution"`` where all distributions are on 0 and 1. Any condition
+    suffices, so the smallest scale may be used; 0 is no noise.
 
-    name: str
-    scale: float
-    source: str
-
-
-def conditions(pairs: Sequence[TwoDistributions], secrets: str, epsilon: float) -> list[Condition]:
-    """Return every published condition that applies to the pairs, and `relaxed`.
-
-    Parameters
-    ----------
-    pairs : sequence of TwoDistributions
-        From `user_pairs`, or of distributions ``p`` and ``q``.
-    secrets : {"value", "value-absence", "distribution-absence", "distribution"}
-        Which of the four sets of 001 the pairs are from. The lemmas join in for ``"distribution"``
-        where all distributions are on 0 and 1.
-    epsilon : float
-        Budget in nats.
-
-    Returns
-    -------
-    list of Condition
-        In the order of the paper. Any of them suffices, so the smallest scale may be used.
-
-    Raises
-    ------
-    TypeError
-        If a pair is no pair of discrete distributions, or epsilon is no number.
-    ValueError
-        If ``secrets`` is none of the four, there is no pair, the pairs are over several columns, or
-        epsilon is not positive.
-
-    Examples
-    --------
-    >>> from sklearn_puffer.priors import Discrete, PriorPair
-    >>> from sklearn_puffer.users import conditions
     >>> pair = PriorPair(Discrete([0, 1], [0.8, 0.2]), Discrete([0, 1], [0.1, 0.9]))
-    >>> [condition.name for condition in conditions([pair], "distribution", 1.0)]
+    >>> list(conditions([pair], "distribution", 1.0))
     ['theorem_4', 'lemma_1', 'lemma_2', 'lemma_2_both_ends', 'relaxed']
     """
-    names = _BY_SECRETS[check_choice(secrets, "secrets", _BY_SECRETS)]
-    checked, budget = _checked(pairs), check_positive(epsilon, "epsilon")
-    values = np.concatenate([with_mass(prior) for pair in checked for prior in pair])
+    names = _BY_SECRETS[secrets]
+    values = np.concatenate([with_mass(prior) for pair in pairs for prior in pair])
     if secrets == "distribution" and np.isin(values, (0.0, 1.0)).all():
         names = (*names, *_BINARY)
-    return [
-        Condition(name, scale(checked, budget), source)
-        for name in (*names, "relaxed")
-        for source, scale in [_PUBLISHED[name]]
-    ]
+    return {name: _PUBLISHED[name](pairs, epsilon) for name in (*names, "relaxed")}
 
 
 def lemma_2_psi(p: float, q: float, others: Discrete) -> tuple[FloatArray, FloatArray]:
@@ -210,31 +160,16 @@ def _chance(distribution: Discrete) -> Fraction:
     return Fraction(int(distribution.counts[distribution.atoms == 1.0].sum()), distribution.total)
 
 
-def _checked(pairs: Sequence[TwoDistributions]) -> list[PriorPair]:
-    strange = [pair for pair in pairs if not isinstance(pair, TwoDistributions)]
-    if strange:
-        raise TypeError(
-            f"pairs must hold UserPair or PriorPair objects, got {strange[0]!r}; take those of "
-            "users.user_pairs."
-        )
-    checked = list(map(prior_pair, pairs))
-    if not checked:
-        raise ValueError("pairs must hold at least one pair of distributions, got none.")
-    for prior in (prior for pair in checked for prior in pair):
-        check_discrete(prior, "pairs")
-    return checked
-
-
-_PUBLISHED: dict[str, tuple[str, Callable[..., float]]] = {
-    "theorem_1_of_001": ("001, Thm 1, Eq. (10)", _farthest),
-    "theorem_2_of_001": ("001, Thm 2, Eq. (12)", _farthest),
-    "theorem_3_eq14": ("001, Thm 3, Eq. (14)", _farthest),
-    "theorem_3_eq13": ("001, Thm 3, Eq. (13)", partial(_relaxed, "eq11")),
-    "theorem_4": ("001, Thm 4, Eq. (16), corrected", _farthest),
-    "lemma_1": ("001, Lemma 1, Eq. (18)", _farthest),
-    "lemma_2": ("001, Lemma 2, Eq. (21), corrected", partial(_moved_share, False)),
-    "lemma_2_both_ends": ("001, Lemma 2, both ends", partial(_moved_share, True)),
-    "relaxed": ("000, Prop. 3.2, the user's own distributions", partial(_relaxed, "either")),
+_PUBLISHED: dict[str, Callable[..., float]] = {
+    "theorem_1_of_001": _farthest,  # Eq. (10)
+    "theorem_2_of_001": _farthest,  # Eq. (12)
+    "theorem_3_eq14": _farthest,
+    "theorem_3_eq13": partial(_relaxed, "eq11"),
+    "theorem_4": _farthest,  # Eq. (16), corrected
+    "lemma_1": _farthest,  # Eq. (18)
+    "lemma_2": partial(_moved_share, False),  # Eq. (21), corrected
+    "lemma_2_both_ends": partial(_moved_share, True),
+    "relaxed": partial(_relaxed, "either"),  # 000, Prop. 3.2, the user's own distributions
 }
 _BY_SECRETS = {
     "value": ("theorem_1_of_001",),

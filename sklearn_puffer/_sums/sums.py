@@ -94,9 +94,10 @@ class DiscreteSum:
         for pairs in groups.values():
             # of n users who leave together, each gets an equal part of epsilon
             n = self.users[pairs[0].user].count if self.together else 1
-            worst = worst_case_scale(self.users, pairs, notion.epsilon / n).scale
-            published = conditions(pairs, self.reports.secrets, notion.epsilon / n)
-            each.append({"worst_case": worst} | {x.name: x.scale for x in published})
+            worst = worst_case_scale(pairs, notion.epsilon / n).scale
+            priors = [pair.priors for pair in pairs]
+            published = conditions(priors, self.reports.secrets, notion.epsilon / n)
+            each.append({"worst_case": worst} | published)
         shared = [name for name in each[0] if all(name in of for of in each)]
         scales = {name: max(of[name] for of in each) for name in shared}
         if self.together:
@@ -113,7 +114,7 @@ class DiscreteSum:
         budget; the other pairs keep that.
         """
         losses, everybody = self._pair_losses, range(len(self.pairs))
-        worst = np.stack([losses._worst_case_of(k, theta)[1] for k in everybody])
+        worst = np.stack([losses.worst_case_of(k, theta)[1] for k in everybody])
         counts = np.ones((len(self.pairs), 1))
         if self.together:
             counts[:, 0] = [self.users[pair.user].count for pair in self.pairs]
@@ -130,9 +131,9 @@ class DiscreteSum:
         if len(chosen) * sum(losses.spans_in_steps) > _MOST_WORK:
             chosen = chosen[worst[chosen].max(axis=1) > notion.epsilon]
         for k in chosen.tolist():
-            least, most = losses._interval_of(k, theta)
+            least, most = losses.interval_of(k, theta)
             lower[k], upper[k] = np.maximum(lower[k], least), np.minimum(upper[k], most)
-            exact[k] = theta == 0.0 or losses._allows_for_all(k)
+            exact[k] = theta == 0.0 or losses.allows_for_all(k)
         return Losses(lower, upper, worst, exact)
 
     @cached_property
@@ -161,13 +162,7 @@ def read_sum(X: Any, settings: SumSettings) -> SumOfUsers:
 def secret_pairs(reporters: Reporters, settings: SumSettings) -> list[UserPair]:
     """Return the pairs of secrets to protect, in words, and with distributions in whole steps."""
     _check_fitting(reporters, settings)
-    users, secrets = reporters.users_in_steps, settings.secrets
-    if secrets == "distribution":
-        chosen = [k for k, user in enumerate(users) if user.alternative is not None] or [0]
-        pairs = user_pairs([users[k] for k in chosen], secrets)
-        pairs = [replace(pair, user=chosen[pair.user]) for pair in pairs]
-    else:
-        pairs = user_pairs(users, secrets, farthest_only=True)
+    pairs = user_pairs(reporters.users_in_steps, settings.secrets)
     return [_in_words(reporters, pair, settings) for pair in pairs]
 
 
@@ -200,7 +195,7 @@ def _in_words(reporters: Reporters, pair: UserPair, settings: SumSettings) -> Us
     secrets = settings.secrets
     name = reporters.named(pair.user, settings.together)
     if secrets.startswith("value"):
-        first, second = (float(with_mass(p)[0]) * reporters.step for p in (pair.p, pair.q))
+        first, second = (float(with_mass(x)[0]) * reporters.step for x in pair.priors)
         against = f"reports {second:g}" if secrets == "value" else "is absent"
         return replace(pair, secret=f"{name} reports {first:g}", against=f"{name} {against}")
     if secrets == "distribution-absence":

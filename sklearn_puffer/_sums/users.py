@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from numbers import Real
 from typing import Any
 
@@ -14,9 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn_puffer._base import (
     FloatArray,
     as_float,
-    check_choice,
     check_count,
-    check_pairs,
     floats,
 )
 from sklearn_puffer._words import quoted
@@ -63,9 +60,8 @@ class User:
     probability that certain other users are present multiplies both densities alike, and cancels
     (001). `PufferfishSum` keeps its guarantee for every set of other users who may be present. So
     it counts only on users whose presence is 1, and on nobody where absence is a secret: a refusal
-    of missing reports would tell that secret. `SumLosses` and `sum_scale` take all other users to
-    be present. To model absence that the adversary does not know of, put its mass on the atom 0 of
-    ``law``.
+    of missing reports would tell that secret. To model absence that the adversary does not know of,
+    put its mass on the atom 0 of ``law``.
 
     References
     ----------
@@ -121,88 +117,52 @@ class UserPair:
     ----------
     user : int
         Position in the list of users (of the class, where ``count`` is above one).
+    priors : PriorPair
+        Distributions of the report: a point mass for a value, a point mass at 0 for absence.
     secret, against : str
         What the two secrets are called.
-    p, q : Discrete or GaussianMixture
-        Distributions of the report: a point mass for a value, a point mass at 0 for absence.
-
-    Examples
-    --------
-    >>> from sklearn_puffer.priors import Discrete
-    >>> from sklearn_puffer.users import User, user_pairs
-    >>> pair = user_pairs([User(Discrete([1, 5], [0.5, 0.5]))], "value")[0]
-    >>> pair.secret, pair.against, pair.shift
-    ('value 1', 'value 5', 4.0)
     """
 
     user: int
-    secret: str
-    against: str
-    p: Prior
-    q: Prior
+    priors: PriorPair
+    secret: str = ""
+    against: str = ""
 
     @property
     def shift(self) -> float | None:
         """The difference of the two values where both are point masses, else None."""
-        first, second = _only_value(self.p), _only_value(self.q)
+        first, second = map(_only_value, self.priors)
         return None if first is None or second is None else second - first
 
+    @property
+    def reach(self) -> float:
+        """The range of the values that have mass under either secret."""
+        if self.shift is not None:
+            return abs(self.shift)
+        return float(np.ptp(np.concatenate(list(map(with_mass, self.priors)))))
 
-def user_pairs(
-    users: Sequence[User], secrets: str, *, farthest_only: bool = False
-) -> list[UserPair]:
-    """Return the secret pairs about each user, each pair once: losses are taken both ways.
 
-    Parameters
-    ----------
-    users : sequence of User
-        In the order in which pairs count them.
-    secrets : {"value", "value-absence", "distribution-absence", "distribution"}
-        Any two protected values; a protected value and absence; the distribution and absence; the
-        distribution and the alternative.
-    farthest_only : bool, default=False
-        Of value pairs, return only the farthest pair of each user. It has the user's largest loss,
-        so it decides the scale; all pairs of many users with many values would be very many.
+def user_pairs(users: Sequence[User], secrets: str) -> list[UserPair]:
+    """Return the pair of secrets about each user that has the largest loss, taken both ways.
 
-    Returns
-    -------
-    list of UserPair
-        User by user.
+    Of two values they are the outermost ones, of a value and absence it is the value farthest from
+    0. Users without an alternative have no pair for ``secrets="distribution"``.
 
-    Raises
-    ------
-    TypeError
-        If ``users`` holds anything but users.
-    ValueError
-        If there is no user, the name is unknown, a user has no ``alternative`` for
-        ``secrets="distribution"``, or no two values are left to protect for ``secrets="value"``.
-
-    Examples
-    --------
-    >>> from sklearn_puffer.priors import Discrete
-    >>> from sklearn_puffer.users import User, user_pairs
-    >>> user = User(Discrete([0, 2], [0.5, 0.5]), alternative=Discrete([0, 2], [0.25, 0.75]))
-    >>> [(pair.secret, pair.against) for pair in user_pairs([user], "distribution")]
-    [('law', 'alternative')]
+    >>> user = User(Discrete([0, 2, 5], [0.5, 0.25, 0.25]))
+    >>> [pair.shift for pair in user_pairs([user], "value")]
+    [5.0]
     """
-    check_choice(secrets, "secrets", SECRETS)
-    members = check_users(users)
-    if secrets == "value" and not farthest_only:
-        sizes = [len(user.protected) for user in members]
-        check_pairs(
-            sum(size * (size - 1) // 2 for size in sizes),
-            f"the values of the users, up to {max(sizes):,} of one,",
-            "pass values= to User, or farthest_only=True",
-        )
-    pairs = [
-        pair
-        for k, user in enumerate(members)
-        for pair in _pairs_of(k, user, secrets, farthest_only)
-    ]
-    if not pairs:
+    found = [(k, _told_apart(user, secrets)) for k, user in enumerate(users)]
+    pairs = [UserPair(k, PriorPair(*priors)) for k, priors in found if priors]
+    if not pairs and secrets == "value":
         raise ValueError(
             "secrets='value' needs a user with two values to tell apart, and every "
             "distribution has one; pass values=, or use secrets='value-absence'."
+        )
+    if not pairs:
+        raise ValueError(
+            f"secrets='distribution' needs two distributions, and {users[0].name or 'users[0]'!r} "
+            "has no alternative; pass alternative= to User, or use secrets='distribution-absence'."
         )
     return pairs
 
@@ -223,36 +183,20 @@ def check_users(users: Any) -> list[User]:
     return members
 
 
-def _pairs_of(k: int, user: User, secrets: str, farthest_only: bool) -> Iterator[UserPair]:
-    """Yield the secret pairs about one user."""
+def _told_apart(user: User, secrets: str) -> tuple[Prior, Prior] | None:
+    """Return the distributions of the report of a user under two secrets, if there are two."""
     if secrets == "value":
         values = user.protected.tolist()
-        if farthest_only and len(values) > 1:
-            values = [values[0], values[-1]]
-        for a, b in combinations(values, 2):
-            yield UserPair(k, _shown(a), _shown(b), _point(a), _point(b))
-    elif secrets == "value-absence":
-        values = user.protected.tolist()
-        for value in [max(values, key=abs)] if farthest_only else values:
-            yield UserPair(k, _shown(value), "absent", _point(value), _point(0.0))
-    elif secrets == "distribution-absence":
-        yield UserPair(k, "law", "absent", user.law, _point(0.0))
-    else:
-        if user.alternative is None:
-            raise ValueError(
-                "secrets='distribution' needs two distributions, and "
-                f"{user.name or f'users[{k}]'!r} has no alternative; pass alternative= to User, or "
-                "use secrets='distribution-absence'."
-            )
-        yield UserPair(k, "law", "alternative", user.law, user.alternative)
+        return (_point(values[0]), _point(values[-1])) if len(values) > 1 else None
+    if secrets == "value-absence":
+        return _point(max(user.protected.tolist(), key=abs)), _point(0.0)
+    if secrets == "distribution-absence":
+        return user.law, _point(0.0)
+    return None if user.alternative is None else (user.law, user.alternative)
 
 
 def _point(value: float) -> Discrete:
     return Discrete.from_counts([value], [1])
-
-
-def _shown(value: float) -> str:
-    return f"value {int(value) if value.is_integer() else value!r}"
 
 
 def with_mass(distribution: Prior) -> FloatArray:
@@ -268,31 +212,6 @@ def _only_value(distribution: Prior) -> float | None:
         return None
     atoms = with_mass(distribution)
     return float(atoms[0]) if len(atoms) == 1 else None
-
-
-def prior_pair(pair: UserPair | PriorPair) -> PriorPair:
-    """Return the two distributions of the user's report."""
-    return PriorPair(pair.p, pair.q)
-
-
-def check_discrete(distribution: Any, holder: str) -> None:
-    """Refuse a distribution that is not discrete, or is over several columns."""
-    if not isinstance(distribution, Discrete):
-        raise TypeError(
-            f"{holder} must hold Discrete distributions, got {distribution!r}; round the reports "
-            "to a step, or use closed_forms.gaussian_users for Gaussian users."
-        )
-    if distribution.n_axes != 1:
-        raise ValueError(
-            f"{holder} must be over one column, got {distribution!r}; sum each column apart."
-        )
-
-
-def reach_of(pair: UserPair) -> float:
-    """Return the range of the values that have mass under either secret."""
-    if pair.shift is not None:
-        return abs(pair.shift)
-    return float(np.ptp(np.concatenate(list(map(with_mass, prior_pair(pair))))))
 
 
 def _check_distribution(distribution: Any, name: str) -> None:
