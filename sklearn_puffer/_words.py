@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 _SHOWN_BITS = 333  # of a whole number: some hundred digits
+_LONGEST = 80  # characters of a value that is no name
 _BRIEF = 26  # characters of a name, or of several, in a warning
 
 
@@ -86,17 +87,32 @@ def shown(value: Any) -> str:
 
 
 def quoted(value: Any) -> str:
-    """Return a name or value as Python writes it, on one line; huge whole numbers by their size.
+    """Return a name or value as Python writes it, on one line, and never rows of data.
+
+    Huge whole numbers are shown by their size, tables and arrays by their type, and of other long
+    values the beginning.
 
     >>> quoted("race"), quoted(1), quoted(10**5000)
     ("'race'", '1', 'a whole number of 16610 bits')
+    >>> quoted(np.zeros(3)), quoted([0] * 100)
+    ('a ndarray', '[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ...')
     """
     if isinstance(value, int) and value.bit_length() > _SHOWN_BITS:
         return f"a whole number of {value.bit_length()} bits"
+    within = value.values() if isinstance(value, dict) else value
+    if _is_data(value) or (isinstance(value, list | tuple | dict) and any(map(_is_data, within))):
+        return f"a {type(value).__name__}"
     try:
-        return on_one_line(repr(plain(value)))
+        text = on_one_line(repr(plain(value)))
     except ValueError:  # Python writes no whole number of more than 4300 digits
         return f"a {type(value).__name__} with a number too long to be written"
+    return text if len(text) <= _LONGEST or isinstance(value, str) else f"{text[: _LONGEST - 3]}..."
+
+
+def _is_data(value: Any) -> bool:
+    """Return whether a value is a table, a column or an array, of any library."""
+    marks = () if isinstance(value, np.generic) else ("shape", "columns")
+    return any(hasattr(type(value), mark) for mark in marks)
 
 
 def plain(value: Any) -> Any:

@@ -253,7 +253,8 @@ def test_swaps_of_files_that_share_people_are_warned_of_and_refused_by_a_ledger(
 def test_dates_of_a_csv_file_are_dates_where_their_type_is_told_in_fit(folder, capsys, how):
     typed = ["--sensitive", "loan", "--public", "since", *how]
     assert main(["fit", "in.csv", "s.json", *typed]) == 2
-    assert "parse dates (--type COLUMN=date) and name the column in --public" in told(capsys)
+    way = "parse dates (--type COLUMN=date) or numbers (--type COLUMN=float) and name the column in"
+    assert f"{way} --public" in told(capsys)
     assert main(["fit", "in.csv", "s.json", *typed, "--type", "since=date"]) == 0
     assert main(["release", "s.json", "in.csv", "out.csv", *KEYED]) == 0
     released = pd.read_csv("out.csv")["since"]

@@ -254,3 +254,43 @@ def test_another_process_releases_alike_from_json_and_joblib(fits, tmp_path):
         here = keyed(PufferfishRelease.from_json(each.to_json()))
         for k in range(2):
             pd.testing.assert_frame_equal(pd.read_pickle(tmp_path / f"{name}.{k}"), here)
+
+
+def test_a_certificate_before_fit_names_fit_and_is_no_attribute(mechanism):
+    assert not hasattr(mechanism, "certificate_")
+    with pytest.raises(NotFittedError, match=r"not fitted yet\. Call 'fit'"):
+        mechanism.certificate_  # noqa: B018
+
+
+def test_a_budget_beyond_ten_is_said_to_guarantee_nothing_on_the_first_screen(mechanism):
+    told = str(mechanism.set_params(epsilon=1000.0).fit(TABLE).certificate_)
+    assert "Risk: epsilon = 1000 lets odds shift by a factor of e^1000, by which NOTHING" in told
+
+
+def test_a_budget_of_ten_is_not_said_to_guarantee_nothing(mechanism):
+    certificate = mechanism.set_params(epsilon=10.0).fit(TABLE).certificate_
+    assert "NOTHING" not in certificate.details()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    {
+        "nothing": (None, "X is None; pass a DataFrame, or an array"),
+        "a column": (
+            TABLE["age"],
+            r"X is a Series \(pandas\), a single column, and must be",
+        ),
+        "a polars column": (pl.Series([1, 2]), r"X is a Series \(polars\), a single .*X.to_frame"),
+    }.values(),
+)
+def test_what_is_no_table_is_refused_with_what_to_pass(mechanism, given, message):
+    with pytest.raises(TypeError, match=message):
+        mechanism.fit(given)
+
+
+def test_errors_show_the_beginning_of_long_values_and_no_rows(mechanism):
+    with pytest.raises(TypeError, match=r"epsilon must be a positive number, got a DataFrame;"):
+        mechanism.set_params(epsilon=TABLE).fit(TABLE)
+    with pytest.raises(TypeError, match=r"got \{'age': \[0, 1, 2, [0-9, ]+\.\.\.\.$") as caught:
+        PufferfishRelease.from_json({"age": [*range(1000)]})
+    assert len(str(caught.value)) < 120

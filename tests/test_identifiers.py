@@ -65,7 +65,11 @@ TOLD = r"column 'column' looks like an identifier: .* are different; leave it ou
 
 DAYS = pd.date_range("1950-01-01", periods=N).astype(str)
 WAYS = {
-    "dates as text": (DAYS, "parse dates (pd.to_datetime) and name the column in public="),
+    "dates as text": (DAYS, "parse dates (pd.to_datetime)"),
+    "numbers as text": (
+        [f"{k / 7:.3f}" for k in ROWS],
+        "or numbers (pd.to_numeric) and name the column in public=",
+    ),
     "mails": (TEXTS["mails"], "leave it out of X or of public="),
     "other text": ([f"name {k}" for k in ROWS], "merge its values"),
 }

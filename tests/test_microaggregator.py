@@ -647,3 +647,11 @@ def test_dates_and_durations_are_passed_on_as_they_are(make, unit):
     rows = PufferfishMicroaggregator(sensitive="ill", public="age", remainder="passthrough")
     released = rows.fit(make(table)).transform(make(table))
     assert list(released["when"]) == list(make(table)["when"])
+
+
+def test_the_certificate_says_that_missing_secrets_are_a_secret_of_their_own(rows):
+    said = "Missing values of ill are a secret of their own, 'missing'."
+    assert said not in rows.certificate_.assumptions
+    gaps = TABLE.assign(ill=TABLE["ill"].where(np.arange(len(TABLE)) % 5 > 0))
+    lacking = PufferfishMicroaggregator(sensitive="ill", n_prototypes=8).fit(gaps)
+    assert said in lacking.certificate_.assumptions

@@ -222,7 +222,7 @@ def blocks(page):
 
 
 # pages with no files or engines of their own; those of the others have tests of their own
-ELSEWHERE = {"README", "engines", "releasing_again"}
+ELSEWHERE = {"README", "engines"}  # of engines the first two blocks alone run everywhere
 SLOW = {"audit", "microaggregation", "plan", "swap"}
 PASTED = [
     pytest.param(page, marks=[pytest.mark.slow] * (page.stem in SLOW), id=page.stem)
@@ -242,6 +242,15 @@ def test_each_block_of_a_page_runs_by_itself_or_says_that_it_goes_on(page, tmp_p
             if not block.startswith("# goes on from the block above\n"):
                 names = {}
             exec(compile(block, page.name, "exec"), names)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of few rows
+def test_the_first_blocks_of_the_page_of_engines_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    first, second, *_ = blocks(ROOT / "docs" / "engines.md")
+    names = {}
+    exec(compile(first, "engines.md", "exec"), names)
+    exec(compile(second, "engines.md", "exec"), names)
 
 
 def test_files_of_keys_are_written_as_text_since_one_of_128_of_bytes_ends_in_a_line_end():

@@ -164,7 +164,9 @@ def check_choice(value: Any, name: str, choices: Iterable[Any]) -> Any:
     """
     options = list(choices)
     if not any(isinstance(value, str) and value == choice for choice in options):
-        raise ValueError(f"{name} must be one of {options}, got {value!r}{meant(value, options)}.")
+        raise ValueError(
+            f"{name} must be one of {options}, got {quoted(value)}{meant(value, options)}."
+        )
     return value
 
 
@@ -200,8 +202,8 @@ def check_seed(random_state: Any) -> int | None:
         return None
     if isinstance(random_state, _BOOLEANS) or not isinstance(random_state, Integral):
         raise TypeError(
-            f"random_state must be None or an integer, got {random_state!r}; a generator would "
-            "store its state and could replay its noise."
+            f"random_state must be None or an integer, got {quoted(random_state)}; a generator "
+            "would store its state and could replay its noise."
         )
     return check_count(random_state, "random_state", minimum=0)
 
@@ -215,7 +217,7 @@ def check_jobs(n_jobs: Any) -> int | None:
     if n_jobs is None:
         return None
     if isinstance(n_jobs, _BOOLEANS) or not isinstance(n_jobs, Integral):
-        raise TypeError(f"n_jobs must be None or an integer, got {n_jobs!r}.")
+        raise TypeError(f"n_jobs must be None or an integer, got {quoted(n_jobs)}.")
     if n_jobs == 0:
         raise ValueError("n_jobs must not be 0; give a number of threads, or -1 for all cores.")
     if abs(int(n_jobs)) > _MOST_JOBS:
@@ -287,6 +289,11 @@ def refuse_tables(values: Any, name: str) -> None:
         raise TypeError(f"{name} has rows as dicts; give a table, pandas.DataFrame({rows}).")
     if _is_table(values, (*_MARKS_OF_TABLES, *_MARKS_OF_ARROW)):
         way = way_to_table(values, name)
+        if way.endswith(".to_frame()"):
+            raise TypeError(
+                f"{name} is {_kind(values)}, a single column, and must be a table; pass all "
+                f"columns, or {way}."
+            )
         raise TypeError(
             f"{name} is {_kind(values)}, whose columns would be taken by position; convert it to a "
             "pandas or polars DataFrame or a pyarrow Table"

@@ -85,6 +85,23 @@ def about_listed(secret_pairs: Any) -> list[str]:
     return [] if isinstance(secret_pairs, str) else [ONLY_LISTED]
 
 
+_MOST_EPSILON = 10.0  # odds that may shift by more than e^10 = 22,000 times are not protected
+
+
+def about_large(epsilon: float) -> list[str]:
+    """Return what a certificate says of a budget that is as good as none.
+
+    >>> about_large(1.0), len(about_large(1000.0))
+    ([], 1)
+    """
+    if epsilon <= _MOST_EPSILON:
+        return []
+    return [
+        f"epsilon = {epsilon:g} lets odds shift by a factor of e^{epsilon:g}, by which NOTHING is "
+        f"guaranteed in effect; take 1, or {_MOST_EPSILON:g} at most."
+    ]
+
+
 PRIOR = "The prior is how the released columns are distributed given each secret."
 AWAITED = (
     "Adversaries whose prior differs from it by sampling error may learn more. The loss over all "

@@ -307,8 +307,8 @@ def check_no_identifier(
 
 
 WAY_OF_TEXT = (
-    "leave it out of X or of public=, merge its values, or parse dates (pd.to_datetime) and name "
-    "the column in public="
+    "leave it out of X or of public=, merge its values, or parse dates (pd.to_datetime) or numbers "
+    "(pd.to_numeric) and name the column in public="
 )
 """The way out for text that hardly repeats."""
 

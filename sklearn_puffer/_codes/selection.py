@@ -104,7 +104,7 @@ def resolve(selected: Any, names: Sequence[Name], argument: str) -> list[Name]:
 def _resolve_one(item: Any, names: Sequence[Name], argument: str) -> Name:
     if isinstance(item, bool | np.bool_) or not isinstance(item, str | Integral):
         raise TypeError(
-            f"{argument} must hold column names (str) or positions (int), got {item!r}."
+            f"{argument} must hold column names (str) or positions (int), got {quoted(item)}."
         )
     if isinstance(item, str):
         if item not in names:
@@ -264,7 +264,7 @@ def _listed_pairs(argument: Any, secrets: Sequence[Secret]) -> dict[Name, list[P
             return dict.fromkeys(names)
         raise ValueError(
             'secret_pairs must be "all", a list of pairs or a mapping of columns to lists of '
-            f"pairs, got {argument!r}."
+            f"pairs, got {quoted(argument)}."
         )
     if not isinstance(argument, Mapping):
         if len(secrets) == 1:
@@ -326,13 +326,13 @@ def _checked_pairs(pairs: Any, secret: Secret) -> list[Pair]:
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
         raise TypeError(
             f'secret_pairs must be a list of pairs (s_i, s_j) or "all" for column {secret.name!r}, '
-            f"got {pairs!r}."
+            f"got {quoted(pairs)}."
         )
     checked = []
     for pair in pairs:
         listed_pair = isinstance(pair, Sequence | np.ndarray) and not isinstance(pair, str)
         if not listed_pair or len(pair) != 2:
-            raise ValueError(f"secret_pairs must hold pairs (s_i, s_j), got {pair!r}.")
+            raise ValueError(f"secret_pairs must hold pairs (s_i, s_j), got {quoted(pair)}.")
         i, j = (secret.find(label) for label in pair)
         if i == j:
             raise ValueError(f"secret_pairs holds {pair!r}, the same value twice; drop that pair.")
@@ -462,7 +462,7 @@ def _checked_levels(name: Name, categories: Any) -> tuple[Any, ...]:
     if not in_order or not all(isinstance(level, Hashable) for level in categories):
         raise TypeError(
             f"categories[{name!r}] must be a list of values in the order of their codes, "
-            f"got {categories!r}."
+            f"got {quoted(categories)}."
         )
     levels = tuple(plain(level) for level in categories)
     if len(set(levels)) != len(levels) or not levels:

@@ -22,6 +22,7 @@ from sklearn_puffer._base import Array, FloatArray, IntArray
 from sklearn_puffer._certificates import (
     Certificate,
     ColumnUtility,
+    PairLoss,
     changes_of,
     measured_utility,
     utility_section,
@@ -32,7 +33,7 @@ from sklearn_puffer._microaggregator.program import SecretCounts
 from sklearn_puffer._noise import WHOLE, IntegerRows, seeded_entropy
 from sklearn_puffer._release import Terms
 from sklearn_puffer._tables import Name, Values
-from sklearn_puffer._words import listed, times
+from sklearn_puffer._words import listed, shown, times
 
 MOST_TABLES = 60
 _MOST_ROWS = 2_000_000  # drawn in all tables together
@@ -316,6 +317,20 @@ def not_covered(facts: PrototypeFacts) -> list[str]:
             "their public columns and y, and y to be as frequent in new rows as in fit."
         )
     return told
+
+
+def about_missing(pairs: Sequence[PairLoss]) -> list[str]:
+    """Return that missing values are a secret, if they are one of a protected pair."""
+    labels = {(pair.sensitive, label) for pair in pairs for label in (pair.secret, pair.against)}
+    names = {
+        name
+        for name, label in labels
+        if "missing" in (label if isinstance(label, tuple) else (label,))
+    }
+    return [
+        f"Missing values of {shown(name)} are a secret of their own, 'missing'."
+        for name in sorted(names, key=str)
+    ]
 
 
 def terms_of(facts: PrototypeFacts, known: Sequence[Name], coarse: Sequence[Name]) -> Terms:

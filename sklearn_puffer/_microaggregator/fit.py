@@ -23,6 +23,7 @@ from sklearn_puffer._microaggregator.certificate import (
     PrototypeFacts,
     PrototypeUtility,
     StrataFacts,
+    about_missing,
     as_matrix,
     not_covered,
     table_loss,
@@ -463,6 +464,7 @@ class LearntRows:
             [
                 *_TAKEN,
                 *not_covered(facts),
+                *about_missing(self._pairs()),
                 *([say.about_passed(passed)] if passed else []),
                 *([] if seed is None else [say.about_seed(seed, "draws", "undo them")]),
             ],

@@ -207,7 +207,9 @@ def given_adversary(
             "its missing values filled, or with the column as a group of its own in dependence=."
         )
     if not isinstance(mapping, Mapping):
-        raise TypeError(f"{argument} must map every secret to a prior object, got {mapping!r}.")
+        raise TypeError(
+            f"{argument} must map every secret to a prior object, got {quoted(mapping)}."
+        )
     nested = all(isinstance(value, Mapping) for value in mapping.values())
     by_column = mapping if nested else {next(iter(secrets)): mapping}
     if not nested and len(secrets) > 1:
@@ -418,7 +420,7 @@ def _placed(prior: Any, label: Any, argument: str, columns: Sequence[Column]) ->
     """Return a prior that was given, checked, with the values of the columns' atoms."""
     if not isinstance(prior, Discrete | GaussianMixture):
         raise TypeError(
-            f"{argument} must hold priors.Discrete or priors.GaussianMixture, got {prior!r} "
+            f"{argument} must hold priors.Discrete or priors.GaussianMixture, got {quoted(prior)} "
             f"for {quoted(label)}."
         )
     n_public = len(columns)

@@ -325,7 +325,7 @@ def _column_groups(
         fault = ValueError if isinstance(dependence, str) else TypeError
         raise fault(
             'dependence must be "joint", "independent" or a list of column groups, '
-            f"got {dependence!r}."
+            f"got {quoted(dependence)}."
         )
     groups = [resolve(group, names, "dependence") for group in dependence]
     grouped = [name for group in groups for name in group]

@@ -189,7 +189,7 @@ def _checked_strategy(value: Any) -> tuple[Strategy, str]:
     if callable(value) and not isinstance(value, type):
         return value, getattr(value, "__name__", repr(value))
     raise TypeError(
-        f"strategy must be one of {list(STRATEGIES)} or a strategy object, got {value!r}."
+        f"strategy must be one of {list(STRATEGIES)} or a strategy object, got {quoted(value)}."
     )
 
 
@@ -201,7 +201,9 @@ def _checked_noise(value: Any) -> tuple[Noise, str]:
         return FAMILIES[check_choice(value, "noise", FAMILIES)](), value
     if is_family(value):
         return value, value.name
-    raise TypeError(f"noise must be one of {list(FAMILIES)} or a noise object, got {value!r}.")
+    raise TypeError(
+        f"noise must be one of {list(FAMILIES)} or a noise object, got {quoted(value)}."
+    )
 
 
 def _checked_prior(prior: Any) -> tuple[Mapping[Any, Any] | None, Any, Model | None]:
@@ -216,7 +218,7 @@ def _checked_prior(prior: Any) -> tuple[Mapping[Any, Any] | None, Any, Model | N
     if not isinstance(prior, Mapping):
         raise TypeError(
             f"prior must be one of {list(FITS)}, a fits object, a classifier, or a mapping "
-            f"{{secret: prior object}}, got {prior!r}."
+            f"{{secret: prior object}}, got {quoted(prior)}."
         )
     return prior, None, None
 
@@ -265,13 +267,13 @@ def _checked_adversaries(adversaries: Any) -> tuple[list[Any], ConfidenceSet | N
     if isinstance(adversaries, str) or not isinstance(adversaries, Sequence):
         raise TypeError(
             'adversaries must be None, "confidence", a ConfidenceSet, or a list of mappings '
-            f"{{secret: prior object}}, classifiers and {COUNTED!r}, got {adversaries!r}."
+            f"{{secret: prior object}}, classifiers and {COUNTED!r}, got {quoted(adversaries)}."
         )
     sets = [item for item in adversaries if isinstance(item, ConfidenceSet)]
     if len(sets) > 1:
         raise ValueError(
-            f"adversaries may hold one ConfidenceSet, got {sets!r}; the highest level includes "
-            "the others."
+            f"adversaries may hold one ConfidenceSet, got {quoted(sets)}; the highest level "
+            "includes the others."
         )
     further = [item for item in adversaries if not isinstance(item, ConfidenceSet)]
     for k, item in enumerate(further):
@@ -289,7 +291,7 @@ def _checked_weights(weights: Any) -> Mapping[Any, float] | str:
     if not isinstance(weights, Mapping):
         raise TypeError(
             'weights must be "spread", "optimal" or a mapping {column: scale relative to the '
-            f"others}}, got {weights!r}."
+            f"others}}, got {quoted(weights)}."
         )
     return {name: check_positive(value, f"weights[{name!r}]") for name, value in weights.items()}
 

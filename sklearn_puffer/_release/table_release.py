@@ -87,6 +87,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
     _later = frozenset({"unknown", "on_uncertified", "random_state", "n_jobs", "verbose"})
 
     _fitted: FittedMechanism
+    epsilon: float
     sensitive: Any
     secret_pairs: Any = "all"
     unknown: Any = "nearest"
@@ -109,8 +110,9 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
 
     def _told_of_settings(self) -> list[str]:
         """Return the assumptions that are about settings, and hold for any rows."""
-        settings, seed = {IN_BINS, say.ONLY_LISTED}, self.random_state
-        told = [said for said in self.certificate_.assumptions if said in settings]
+        certificate, seed = self.certificate_, self.random_state
+        settings = {IN_BINS, say.ONLY_LISTED, *say.about_large(certificate.epsilon)}
+        told = [said for said in certificate.assumptions if said in settings]
         return told if seed is None else [*told, say.about_seed(seed, "release", "undo it")]
 
     def _recertified(self, certificate: Any, attributes: Mapping[str, Any]) -> None:
@@ -127,7 +129,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         rows = self._rows_to_fit(X, y, sensitive_features, sample_weight)
         learnt = self._learnt(parameters, rows)
         told = [*about_bins(rows.sensitive), *say.about_listed(self.secret_pairs)]
-        told += learnt.order.sentences()
+        told += [*say.about_large(self.epsilon), *learnt.order.sentences()]
         named = hasattr(self, "feature_names_in_")
         self._fitted = learnt.fitted(rows.table.names, named=named, told=told)
         for name in getattr(self, "_shown", ()):
@@ -409,6 +411,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
     @property
     def certificate_(self) -> Any:
         """What is proven about a release: a `Certificate`, or that of a swap."""
+        check_is_fitted(self)
         return self._fitted.certificate
 
     @certificate_.setter

@@ -199,7 +199,9 @@ def check_unknown(unknown: Any) -> Any:
     if isinstance(unknown, Mapping):
         for name, value in unknown.items():
             if value is None or not isinstance(value, Hashable):
-                raise TypeError(f"unknown[{name!r}] must be a value of that column, got {value!r}.")
+                raise TypeError(
+                    f"unknown[{name!r}] must be a value of that column, got {quoted(value)}."
+                )
         return dict(unknown)
     return check_choice(unknown, "unknown", ["auto", "error", "nearest"])
 
@@ -284,7 +286,9 @@ def _checked_categories(categories: Any) -> Mapping[Any, Sequence[Any]]:
     if categories is None:
         return {}
     if not isinstance(categories, Mapping):
-        raise TypeError(f"categories must map columns to lists of values, got {categories!r}.")
+        raise TypeError(
+            f"categories must map columns to lists of values, got {quoted(categories)}."
+        )
     return categories
 
 

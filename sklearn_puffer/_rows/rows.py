@@ -295,6 +295,8 @@ def refuse_lazy(X: Any) -> None:
 
 def _unmerged(X: Any) -> Any:
     """Return lists as an array, without dtype coercion."""
+    if X is None:
+        raise TypeError("X is None; pass a DataFrame, or an array of shape (n_rows, n_features).")
     if not isinstance(X, list | tuple):
         return X
     try:

@@ -200,6 +200,7 @@ _WORDS = {
     "X": "the table",
     "None": "none",
     "pd.to_datetime": "--type COLUMN=date",
+    "pd.to_numeric": "--type COLUMN=float",
     "to set_params after fit, as --unknown to puffer release": "to puffer release",
     "key names the environment variable": "--key-env names the environment variable",
     "Ledger.open": "puffer ledger show",
