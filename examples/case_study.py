@@ -125,13 +125,13 @@ print(f"\nin December: {ledger.transform(chosen, newcomers, dataset='december').
 # The report to sign
 # ------------------
 #
-# The person who answers for the release signs a page with the guarantee and its cost, the plan and
-# the ledger. It is computed from the raw rows and stays with the table, like everything else in
-# this folder but two files: the reader gets the released rows, and a report that is made of
-# settings and names alone.
+# The person who answers for the release signs a page with the guarantee and its cost; the plan and
+# the ledger have pages of their own. It is computed from the raw rows and stays with the table,
+# like everything else in this folder but two files: the reader gets the released rows, and a report
+# that is made of settings and names alone.
 
 about = {"name": "staff 2026", "by": "data office"}
-report(chosen, plan=compared, ledger=ledger, **about).save(folder / "to_sign.html")
+report(chosen, **about).save(folder / "to_sign.html")
 external = report(chosen, kind="external", **about)
 external.save(folder / "report.html")
 print(*str(external).splitlines()[:3], sep="\n")

@@ -19,16 +19,12 @@ from claims import altered, half
 from sklearn.exceptions import NotFittedError
 
 from sklearn_puffer import (
-    Ledger,
-    LedgerError,
-    PersonLedger,
     PufferfishMicroaggregator,
     PufferfishNoiser,
     PufferfishRelease,
     PufferfishSwap,
     UncertifiedError,
     audit,
-    plan,
     report,
 )
 from sklearn_puffer._documents import render, templates
@@ -172,10 +168,9 @@ def test_the_json_has_its_schema_and_comes_back_as_it_was(noiser, kind):
     told = report(noiser, kind=kind)
     assert json.loads(told.to_json()) == told.to_dict()
     found = told.to_dict()
-    assert found["schema"] == "sklearn_puffer.report/1"
+    assert found["schema"] == "sklearn_puffer.report/2"
     own = {"schema", "kind", "headline", "holds", "name", "by", "date", "version", "lines"}
-    further = {"internal": {"certificate", "audit", "plan"}}
-    further["external"] = {"fitted", "promise", "settings", "sensitive", "released", "passed"}
+    further = {"internal": {"certificate", "audit"}, "external": set()}
     assert set(found) == own | {"sections"} | further[kind]
     for section in found["sections"]:
         assert set(section) == {"title", "note", "table", "sentences"}
@@ -279,27 +274,13 @@ def test_a_seed_is_told_on_the_first_line_and_to_no_recipient(noiser):
             report(each, kind="external")
 
 
-def test_who_signs_sees_columns_plan_and_ledger(noiser, tmp_path):
-    ledger = Ledger.create(tmp_path / "a.ledger", noiser)
-    ledger.spend(note="sent <b>")
-    found = plan(make_table(n=300), "loan", n_prototypes=4, n_bins=3)
-    told = report(noiser, plan=found, ledger=ledger, by="me")
+def test_who_signs_sees_how_columns_are_released_and_that_nobody_attacked(noiser):
+    told = report(noiser, by="me")
     sections = {section["title"]: section for section in told.to_dict()["sections"]}
-    wanted = ["Settings", "Noise by column", "How much of the data survives", "Audit", "Plan"]
-    assert {*wanted, "Ledger"} <= set(sections)
+    assert {"Settings", "Noise by column", "How much of the data survives"} <= set(sections)
     assert list(sections)[:3] == ["At a glance", "Conditions", "What you must decide"]
     assert [row[0] for row in sections["Noise by column"]["table"]["rows"]] == ["cars", "old"]
-    entries = next(each for title, each in sections.items() if title.startswith("Ledger: last"))
-    assert [row[:2] + row[3:] for row in entries["table"]["rows"]] == [
-        [ledger.datasets[0], "1", "sent <b>"]
-    ]
-    assert sections["Ledger: left"]["table"]["rows"][0][1] == "0"
-    assert found.advice() in sections["Plan"]["sentences"]
-    ways = [row[1] for row in sections["Plan: settings"]["table"]["rows"]]  # row 0 is one of them
-    assert {row.label for row in found.trials} <= set(ways)
     assert sections["Audit"]["sentences"][0].startswith("None was given")
-    assert told.to_dict()["plan"] == json.loads(found.to_json())
-    assert "sent &lt;b&gt;" in told.html
 
 
 @pytest.mark.slow
@@ -310,27 +291,9 @@ def test_what_an_audit_found_stands_right_below_the_verdict(noiser, audited):
     assert told.to_dict()["audit"] == json.loads(found.to_json())
     titles = [section["title"] for section in told.to_dict()["sections"]]
     assert any(title.startswith("Audit: ") for title in titles)
-    with pytest.raises(ValueError, match="audit has fingerprint"):
+    with pytest.raises(ValueError, match="audit is of a release of fingerprint"):
         report(make_noiser(epsilon=0.3), audit=found)
     assert "attack" not in report(noiser, kind="external").html
-
-
-def test_a_ledger_of_persons_is_shown(noiser, tmp_path):
-    key = b"blake2b:" + bytes(range(32))
-    ledger = PersonLedger.create(tmp_path / "p.sqlite", noiser, key=key)
-    told = report(noiser, ledger=ledger).to_dict()["sections"]
-    assert "Ledger: persons" in [section["title"] for section in told]
-    with pytest.raises(LedgerError, match="another"):
-        report(make_noiser(epsilon=0.3), ledger=ledger)
-
-
-def test_what_is_about_another_noiser_is_refused(noiser, tmp_path):
-    other = make_noiser(epsilon=0.3)
-    with pytest.raises(LedgerError, match="another"):
-        report(noiser, ledger=Ledger.create(tmp_path / "a.ledger", other))
-    found = plan(make_table(n=300), "old", public="cars", n_prototypes=4, n_bins=3)
-    with pytest.raises(ValueError, match=r"plan has sensitive columns .*old.* this release .*loan"):
-        report(noiser, plan=found)
 
 
 @pytest.mark.parametrize(
@@ -339,8 +302,6 @@ def test_what_is_about_another_noiser_is_refused(noiser, tmp_path):
         ({"kind": "both"}, ValueError, "kind must be one of"),
         ({"kind": 3}, (TypeError, ValueError), "kind"),
         ({"audit": "none"}, TypeError, "audit must be"),
-        ({"plan": "none"}, TypeError, "plan must be a Plan"),
-        ({"ledger": "none"}, TypeError, "ledger must be a Ledger"),
         ({"name": 3}, TypeError, "name must be a string"),
         ({"by": None}, TypeError, "by must be a string"),
         ({"noiser": 3}, TypeError, "noiser must be a fitted PufferfishNoiser"),
@@ -352,12 +313,9 @@ def test_what_is_wrong_is_refused_by_name(noiser, arguments, error, message):
         report(**{"noiser": noiser, **arguments})
 
 
-def test_what_is_for_who_signs_is_refused_of_a_report_for_recipients(noiser, audited, tmp_path):
-    ledger = Ledger.create(tmp_path / "a.ledger", noiser)
-    found = plan(make_table(n=300), "loan", n_prototypes=4, n_bins=3)
-    for name, value in {"audit": audited, "plan": found, "ledger": ledger}.items():
-        with pytest.raises(ValueError, match=f"^{name} is for who signs.*leave it out"):
-            report(noiser, kind="external", **{name: value})
+def test_an_audit_is_refused_of_a_report_for_recipients(noiser, audited):
+    with pytest.raises(ValueError, match=r"^audit is for who signs.*leave it out"):
+        report(noiser, audited, kind="external")
 
 
 def test_a_noiser_that_was_changed_since_gets_no_report(noiser):
@@ -583,24 +541,9 @@ def test_the_first_line_says_that_a_swap_without_a_limit_for_insiders_leaves_the
     assert headline.endswith("readers named below, but NOT for people in the table")
 
 
-def test_an_audit_or_a_plan_of_another_release_is_refused(noiser, audited):
-    other = make_noiser(make_table(5))
-    with pytest.raises(ValueError, match="audit has fingerprint"):
-        report(other, audit=audited)
-    table = make_table(0, 400)
-    found = plan(table, "loan", epsilon=5.0)
-    with pytest.raises(ValueError, match=r"plan has epsilon 5\.0, and this release 1\.0"):
-        report(noiser, plan=found)
-
-
-@pytest.mark.slow
-def test_who_signs_decides_on_a_way_that_the_plan_does_not_put_first():
-    table = make_table(0, 400).sample(frac=1.0, random_state=0, ignore_index=True)
-    found = plan(table, "loan")
-    ways = found.estimator(0, refit=table), typical(table), make_noiser(table)
-    told = ["Way: whether this one" in " ".join(decisions(way, plan=found)) for way in ways]
-    assert told[0] is False
-    assert any(told)
+def test_an_audit_of_another_release_is_refused(audited):
+    with pytest.raises(ValueError, match="audit is of a release of fingerprint"):
+        report(make_noiser(make_table(5)), audited)
 
 
 def test_recipients_read_on_the_first_line_that_the_order_tells_a_secret(noiser):
@@ -734,13 +677,6 @@ def test_four_figures_stand_first_and_say_what_was_not_measured(noiser):
     assert figures["Mean change"][0] == f"{own['change_sd'].mean():.2f} sd"
     assert figures["Values that stay equal"][0] == f"{own['unchanged'].mean():.1%}"
     assert (figures["Surest attack"][0], figures["Task"][0]) == ("none tried", "not measured")
-
-
-@pytest.mark.slow
-def test_a_task_that_a_plan_measured_is_not_said_to_be_unmeasured():
-    found = plan(make_table(n=300), "loan", public="cars", task="old", n_prototypes=4, n_bins=3)
-    figures = figures_of(report(found.estimator(0), plan=found))
-    assert figures["Task"] == ["see the plan", "measured there of each setting"]
 
 
 @pytest.mark.slow
@@ -899,8 +835,7 @@ def test_who_signs_the_other_estimators_sees_what_he_must_decide_and_what_reader
     assert ("Ids:" in decide) == (how != "typical row")
     readers = [row[0] for row in sections["Audit: readers"]["table"]["rows"]]
     assert readers[:2] == ["fresh models", "holds the list"]
-    planned = plan(table, "loan", public="cars", n_prototypes=4)
-    page = str(report(estimator, found, planned)).replace("\n", " ")
+    page = str(report(estimator, found)).replace("\n", " ")
     assert page.count(estimator.certificate_.promise()) == 1
     assert WHOLE[how] in page.partition("At a glance")[0]
     assert "would have been found" in page.partition("At a glance")[0]
@@ -965,10 +900,7 @@ def test_who_signs_reads_right_at_the_top_that_the_order_tells_the_secret(told):
     rows = shuffled.sort_values("loan").reset_index(drop=True)
     rows = rows if told == "order" else rows.sample(frac=1, random_state=1)
     fitted, mixed = make_noiser(rows), make_noiser(shuffled)
-    found = plan(rows, "loan", public="cars", n_prototypes=4, n_bins=3)
     said = report(fitted).to_dict()
     assert said["headline"].endswith("BUT THE ORDER OF ROWS OR IDS, OR THE INDEX, TELLS A SECRET")
     assert said["lines"][0].startswith(f"The {told} of the rows tells 'loan'")
-    planned = report(mixed, plan=found).to_dict()["lines"]
-    assert planned[0].startswith(f"In the table of the plan: The {told} of the rows tells 'loan'")
     assert "of the rows tells" not in str(report(mixed))

@@ -25,17 +25,14 @@ from sklearn_puffer._documents import (
     render,
     utc_now,
 )
-from sklearn_puffer._ledgers import Ledger, PersonLedger
 from sklearn_puffer._release import TableRelease, left_open, not_promised
 from sklearn_puffer._review.audit import INTERNAL as OF_THE_AUDIT
 from sklearn_puffer._review.audit import NOT_BY_LIST, Audit, ends, shift, within_chance
-from sklearn_puffer._review.plan import INTERNAL as OF_THE_PLAN
-from sklearn_puffer._review.plan import Plan
 from sklearn_puffer._review.readers import INSIDER
 from sklearn_puffer._rows import UNCOVERED
 from sklearn_puffer._words import percent_at_most, quoted, shown, times
 
-SCHEMA = "sklearn_puffer.report/1"
+SCHEMA = "sklearn_puffer.report/2"
 _FIELDS = ("Release, or not", "Name", "Role", "Place and date", "Signature")
 SIGNATURE = Section("Signature", cells=[_FIELDS, [""] * len(_FIELDS)])
 _WHOM = {"internal": "For the person who signs", "external": "For recipients"}
@@ -77,7 +74,7 @@ class Report(Document):
     Report of loans, for recipients: the guarantee holds for readers named below, but NOT for \
 readers who know the population better
     >>> told.to_dict()["schema"], told.holds
-    ('sklearn_puffer.report/1', True)
+    ('sklearn_puffer.report/2', True)
     """
 
     kind: str
@@ -133,10 +130,8 @@ readers who know the population better
 def report(
     noiser: TableRelease,
     audit: Audit | None = None,
-    plan: Plan | None = None,
-    kind: str = "internal",
     *,
-    ledger: Ledger | PersonLedger | None = None,
+    kind: str = "internal",
     name: str | None = None,
     by: str = "",
 ) -> Report:
@@ -152,12 +147,8 @@ def report(
         Fitted. Nothing is released, and nothing is spent.
     audit : Audit, default=None
         What `audit` found, of this release.
-    plan : Plan, default=None
-        What `plan` found before the fit.
     kind : {"internal", "external"}, default="internal"
-        An external report takes no ``audit``, ``plan`` or ``ledger``: those are for who signs.
-    ledger : Ledger or PersonLedger, default=None
-        Of this release: what was released until now.
+        An external report takes no ``audit``, which is for who signs.
     name : str, default=None
         Of the data set; that of the certificate (`Certificate.named`) where it is left out.
     by : str, default=""
@@ -175,8 +166,6 @@ def report(
         If there was no fit, or a change since, or an argument is not what it should be.
     UncertifiedError
         If an external report is asked for of a certificate that does not hold.
-    LedgerError
-        If the ledger is that of another release.
 
     Notes
     -----
@@ -208,24 +197,21 @@ def report(
         )
     noiser._check_as_certified()
     name = noiser.certificate_.name if name is None else name
-    given: dict[str, tuple[Any, Any, str]] = {
-        "name": (name, str, "a string"),
-        "by": (by, str, "a string"),
-        "audit": (audit, Audit | None, "an Audit, as audit() returns it"),
-        "plan": (plan, Plan | None, "a Plan, as plan() returns it"),
-        "ledger": (ledger, Ledger | PersonLedger | None, "a Ledger or a PersonLedger"),
-    }
-    for argument, (value, kinds, what) in given.items():
-        if not isinstance(value, kinds):
-            raise TypeError(f"{argument} must be {what}, got a {type(value).__name__}.")
-    if kind == "external":
-        if inner := [name for name in ("audit", "plan", "ledger") if given[name][0] is not None]:
-            raise ValueError(
-                f"{inner[0]} is for who signs, and this report is for recipients; leave it out, or "
-                'take kind="internal".'
-            )
-        return _Settings(noiser).report(name, by)
-    return _Rows(noiser, audit, plan, ledger).report(name, by)
+    for argument, text in {"name": name, "by": by}.items():
+        if not isinstance(text, str):
+            raise TypeError(f"{argument} must be a string, got a {type(text).__name__}.")
+    if audit is not None and not isinstance(audit, Audit):
+        raise TypeError(
+            f"audit must be an Audit, as audit() returns it, got a {type(audit).__name__}."
+        )
+    if kind == "internal":
+        return _Rows(noiser, audit).report(name, by)
+    if audit is not None:
+        raise ValueError(
+            "audit is for who signs, and this report is for recipients; leave it out, or take "
+            'kind="internal".'
+        )
+    return _Settings(noiser).report(name, by)
 
 
 _HEAD = ["figure", "value", "beside it"]
@@ -235,7 +221,7 @@ _IN_BINS = "in bins or merged, since a reader may know it"
 _LEFT_OUT = (
     "What is computed from the raw rows is left out: how much changes and survives, exact losses, "
     "numbers of rows, values of columns (and pairs of secrets that were not declared), the "
-    "fingerprint, plan, audit and ledger. It stands in the internal report.",
+    "fingerprint and audit. It stands in the internal report.",
     "This report exists only if the fit succeeded and its certificate holds, which depends on the "
     "rows.",
 )
@@ -297,18 +283,17 @@ class _Settings:
         verdict = f"the guarantee holds for readers named below{self.terms.beyond}"
         order = f"; {_ORDER_TELLS}" * bool(self.of_order)
         headline = f"Report{_of(name)}, for recipients: {verdict}{order}"
-        record = {
-            "version": __version__,
-            "fitted": {"date": certificate.date, "version": certificate.version},
-            "promise": certificate.promise(),
-            "settings": self.settings,
-            "sensitive": list(map(str, self.rules.sensitive)),
-            "released": list(map(str, self.released)),
-            "passed": list(map(str, self.rules.passed)),
-        }
-        page = Page(headline, self.guarantee(), parts)
-        date, sound = utc_now(), not self.of_order
-        return Report("external", True, page, 2, record, name, by, sound=sound, date=date)
+        return Report(
+            kind="external",
+            holds=True,
+            page=Page(headline, self.guarantee(), parts),
+            n_front=2,
+            record={"version": __version__},
+            name=name,
+            by=by,
+            sound=not self.of_order,
+            date=utc_now(),
+        )
 
     def about(self, name: str, by: str, **more: str) -> Section:
         """Return when and by what it was made."""
@@ -387,48 +372,31 @@ _TESTS_ONLY = (
     "random_state is set, which makes the noise reproducible: NOTHING IS PROMISED outside tests"
 )
 _FIGURE = "Surest attack"
-_LONGEST = 4_000  # characters of a setting
 _MEANS = "change_sd", "constant_sd", "unchanged"
-_OWN = ("What survives", "What else")
-"""Parts of an audit and a plan that stand on their own pages alone."""
 
 
 class _Rows(_Settings):
     """What is said to who signs: besides, what the certificate and others found of the rows."""
 
-    def __init__(self, noiser: Any, audit: Any, plan: Any, ledger: Any) -> None:
-        """Refuse what is about another noiser."""
+    def __init__(self, noiser: Any, audit: Any) -> None:
+        """Refuse an audit of another release."""
         super().__init__(noiser)
-        self.audit, self.plan, self.ledger = audit, plan, ledger
-        compared = list[tuple[str, str, Any, Any]]()
-        if audit is not None:
-            own = self.certificate.fingerprint
-            compared.append(("audit", "fingerprint", audit.fingerprint, own))
-        if plan is not None:
-            theirs, ours = (sorted(map(str, of)) for of in (plan.sensitive, self.rules.sensitive))
-            compared.append(("plan", "epsilon", plan.epsilon, self.certificate.epsilon))
-            compared.append(("plan", "sensitive columns", theirs, ours))
-        for argument, what, other, its in compared:
-            if other != its:
-                raise ValueError(
-                    f"{argument} has {what} {quoted(other)}, and this release {quoted(its)}; "
-                    "pass that of this release, or leave it out."
-                )
-        if ledger is not None:
-            ledger._check_noiser(self.certificate)
-        notes = () if plan is None else plan.notes
-        planned = [f"In the table of the plan: {said}" for said in notes if UNCOVERED in said]
-        self.of_order = self.of_order or planned
+        self.audit, own = audit, self.certificate.fingerprint
+        if audit is not None and audit.fingerprint != own:
+            raise ValueError(
+                f"audit is of a release of fingerprint {audit.fingerprint[:12]!r}, and that of "
+                f"this one is {own[:12]!r}; audit this one, or leave it out."
+            )
 
     def report(self, name: str, by: str) -> Report:
         """Return the report to sign."""
-        certificate, audit, plan = self.certificate, self.audit, self.plan
+        certificate, audit = self.certificate, self.audit
         defaults = inspect.signature(type(self.noiser)).parameters
         params = self.noiser.get_params(deep=False)
         own = {key: e for key, e in params.items() if repr(e) != repr(defaults[key].default)}
         own.pop("fitted", None)  # of a release that was read: all of it
         own = {key: e for key, e in self.settings.items() if e is not None} | own
-        settings = ", ".join(f"{key}={_whole(value)}" for key, value in own.items())
+        settings = ", ".join(f"{key}={quoted(value)}" for key, value in own.items())
         found = [] if audit is None else [audit._page().headline]
         calm = audit is not None and audit.caught and not audit.findings
         promises, verdict = certificate._promises(), self._verdict()
@@ -447,16 +415,13 @@ class _Rows(_Settings):
             self.columns(),
             Section("The certificate", sentences=told),
             *certificate._sections(),
-            *_page_of("Audit", audit, "the release was not attacked", lines),
-            *_page_of("Plan", plan, "no other settings were tried", lines),
-            *_page_of("Ledger", self.ledger, "no release is counted here", lines),
+            *_page_of(audit, lines),
             Section("What is not guaranteed", sentences=not_promised(self.noiser)),
             Section("Settings", "those that are not named are the defaults", sentences=[settings]),
             replace(self.about(name, by, **size), sentences=mark),
         ]
         record = {"version": __version__, "certificate": certificate.to_dict()}
-        for key, document in (("audit", audit), ("plan", plan)):
-            record[key] = None if document is None else document.to_dict()
+        record["audit"] = None if audit is None else audit.to_dict()
         return Report(
             kind="internal",
             holds=certificate.holds,
@@ -543,10 +508,6 @@ class _Rows(_Settings):
         yield (
             "Order: whether rows were sorted by what tells a secret; in doubt, shuffle them first."
         )
-        if (plan := self.plan) is not None and plan.proposed is not None:
-            first, here = plan._row(plan.proposed), type(self.noiser._fitted.mechanism)
-            if first.estimator is None or type(first.estimator._fitted.mechanism) is not here:
-                yield f"Way: whether this one, where the plan puts another first, {first.label}."
         attacks = "whether to sign what nobody attacked; an audit would."
         if self.audit is not None and self.audit.findings:
             attacks = (
@@ -571,10 +532,8 @@ class _Rows(_Settings):
             ["Values that stay equal", f"{stay:.1%}", "of all values, on average"],
             *self.certificate._figures(),
             [_FIGURE, *self._attack()],
-            ["Task", "not measured", "an audit with a task measures it"],
+            ["Task", "not measured", "a plan or an audit with a task measures it"],
         ]
-        if self.plan is not None and self.plan.task is not None:
-            cells[-1] = ["Task", "see the plan", "measured there of each setting"]
         for figure in () if audit is None else audit.survived:
             if figure.what in ("AUC on true rows", "R2 on true rows"):
                 own = f"{figure.after:.3f} {figure.what.split()[0]}"
@@ -601,12 +560,6 @@ def _of(name: str) -> str:
     return f" of {shown(name)}" if name else ""
 
 
-def _whole(value: Any) -> str:
-    """Return a setting, of which next to nothing is ever cut."""
-    text = quoted(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... (cut)"
-
-
 def _is_useless(utility: Sequence[Any]) -> bool:
     """Return whether constants would change values no more, on the mean over columns."""
     change, constant = (math.fsum(getattr(c, name) for c in utility) for name in _MEANS[:2])
@@ -615,13 +568,12 @@ def _is_useless(utility: Sequence[Any]) -> bool:
     return 0.0 < constant * (1.0 - 1e-9) <= change
 
 
-def _page_of(what: str, document: Any, why: str, front: Sequence[str]) -> list[Section]:
-    """Return the page of a document without what stands in front or on its own page alone."""
-    if document is None:
-        return [Section(what, sentences=[f"None was given: {why}."])]
-    page = document._page()
-    above = f"Promised: {getattr(document, 'promise', '')}", OF_THE_AUDIT, OF_THE_PLAN, *front
+def _page_of(audit: Audit | None, front: Sequence[str]) -> list[Section]:
+    """Return the page of an audit without what stands in front or on its own page alone."""
+    if audit is None:
+        return [Section("Audit", sentences=["None was given: the release was not attacked."])]
+    page, above = audit._page(), {f"Promised: {audit.promise}", OF_THE_AUDIT, *front}
     said = [line for line in (page.headline, *page.lines) if line not in above]
-    kept = [part for part in page.sections if not part.title.startswith(_OWN)]
-    parts = [replace(part, title=f"{what}: {part.title.lower()}") for part in kept]
-    return [Section(what, sentences=said), *parts]
+    kept = [part for part in page.sections if part.title != "What survives"]
+    parts = [replace(part, title=f"Audit: {part.title.lower()}") for part in kept]
+    return [Section("Audit", sentences=said), *parts]
