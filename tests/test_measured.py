@@ -24,7 +24,6 @@ from sklearn_puffer._review.measured import (
     groups,
     known_rows,
     pairs_to_attack,
-    some,
     task_of,
     together,
 )
@@ -134,17 +133,6 @@ def test_a_small_table_is_folds_of_itself_and_a_large_one_is_divided():
         assert not {*large.held["x"]} & {*large.fitted["x"]}
         assert large.held["x"].is_monotonic_increasing
         assert large.fitted["x"].is_monotonic_increasing
-
-
-def test_some_thousand_rows_are_measured_and_all_of_rare_secrets_up_to_some_hundred():
-    codes = np.zeros(20_000, dtype=int)
-    codes[15_000:15_300], codes[16_000:17_000] = 1, 2
-    order = np.arange(20_000)
-    chosen = some(order, [Secrets("s", ("a", "b", "c"), codes)])
-    assert chosen[:8000].tolist() == [*range(8000)]
-    assert np.bincount(codes[chosen]).tolist() == [8000, 300, 400]
-    assert len({*chosen}) == len(chosen)
-    assert len(some(order[:5000], [Secrets("s", ("a",), codes)])) == 5000
 
 
 def test_pairs_with_enough_rows_in_each_part_are_attacked():

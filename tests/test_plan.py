@@ -231,20 +231,14 @@ def test_wine_and_breast_cancer_get_a_plan_that_never_recommends_what_changes_as
             assert ("nearly what constants change" in said) == (
                 told.trials[0].change > 0.9 * told.bare.change
             )
-        assert "release fewer columns" not in said  # which nobody measured
-        figures = re.findall(r"\([^)]*: change ([\d.]+), constants ([\d.]+)\)", said)
-        assert len(figures) == len(told.out)
-        assert all(float(change) < float(constants) for change, constants in figures)
 
 
-def test_where_nothing_keeps_more_a_plan_says_what_was_tried_and_gives_no_advice(found):
+def test_where_constants_change_about_as_little_a_plan_says_what_may_keep_more(found):
     row = replace(found.trials[0], change=0.95 * found.bare.change)
-    for out, told in (
-        ((), "Fewer columns, as far as tried, keep no more; try other budgets."),
-        (("a", "b"), "Rows keep more than constants, as measured, if you a, or b."),
-    ):
-        for rows in ((row,), (replace(row, change=9.0),)):
-            assert replace(found, trials=rows, out=out).advice().endswith(told)
+    for rows in ((row,), (replace(row, change=9.0),)):
+        said = replace(found, trials=rows).advice()
+        assert said.endswith("was not measured: plan with less in public=, or try other budgets.")
+    assert "No setting keeps both" in said
     assert "other budgets" not in found.advice()
 
 
@@ -416,18 +410,6 @@ def test_rows_that_tell_little_are_no_reason_to_release_them_as_they_are():
     assert "which proves nothing of any single one" in str(told)
     assert told.proposed == 0
     assert told.trials[0].kind is not None
-
-
-@pytest.mark.slow
-def test_where_constants_change_less_ways_out_are_measured(found):
-    worse = tuple(replace(each, change=9.0) for each in found.trials)
-    told = replace(found, trials=worse, out=("give up column 'score' (measured)",))
-    assert told.advice().startswith("No setting keeps both")
-    assert "give up column 'score'" in told.advice()
-    assert told.proposed is None
-    assert list(candidates._ways_out(found.measurer, found.trials, found.bare)) == []
-    ways = list(candidates._ways_out(found.measurer, worse, found.bare))
-    assert any(way.startswith("give up column 'score', which tells most (") for way in ways)
 
 
 # --------------------------------------------------------------------------------------- curves

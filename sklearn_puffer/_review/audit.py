@@ -42,13 +42,11 @@ from sklearn_puffer._review.readers import (
     chosen_rows,
     fresh,
     in_memory,
-    pairs_of,
     readers_of,
     secrets_in,
-    seen,
     threads_for,
 )
-from sklearn_puffer._tables import Name, as_pandas, frame_table, is_frame, records_frame
+from sklearn_puffer._tables import as_pandas, frame_table, is_frame, records_frame
 from sklearn_puffer._words import listed, quoted, shown, times
 
 SCHEMA = "sklearn_puffer.audit/8"
@@ -525,9 +523,10 @@ def audit(
         judge = release.judge()
         attacks = judge.attacks([reader for reader in readers if reader.budget is not None])
         others = judge.attacks([reader for reader in readers if reader.budget is None])
-        control = judge.attacks(_control(release))
+        raw = [fresh(release, secret, release.before, CONTROL) for secret in release.secrets]
+        control = judge.attacks(raw)
         done()
-        figures = _survived(release)
+        figures = survived(release.before, release.after, release.parts, release.task)
         done()
     certificate, parts = estimator.certificate_, release.parts
     return Audit(
@@ -550,17 +549,6 @@ def audit(
     )
 
 
-def _control(release: Release) -> list[Reader]:
-    """Return the fresh models on the rows as they are."""
-    return [fresh(release, secret, release.before, CONTROL) for secret in release.secrets]
-
-
-def _survived(release: Release) -> list[Survived]:
-    """Return what survived, of rows as attackers are given them."""
-    before, after = (seen(rows, release.columns) for rows in (release.raw, release.released))
-    return survived(before, after, release.parts, release.task)
-
-
 def _released(
     estimator: Any, table: Any, task: Any, beside: Any, max_rows: Any, attackers: Any, seed: int
 ) -> tuple[Release, list[str], int]:
@@ -576,7 +564,7 @@ def _released(
             "that released rows are to predict."
         )
     parts = RowSplit.of(len(chosen), seed)
-    secrets, few = _with_pairs([secret.of(chosen) for secret in every], pairs_of(estimator), parts)
+    secrets, untested = _with_pairs([secret.of(chosen) for secret in every], parts)
     beside = as_pandas(beside) if is_frame(beside) else beside
     # where rows are exchanged as a whole, the tested ones are a table of their own, the last
     by_row, released = estimator._fitted.mechanism.by_row, []
@@ -593,9 +581,6 @@ def _released(
     work = None if work is None else work.of(chosen)
     rows = frame.iloc[chosen], together(released, pieces)
     release = Release(own, *rows, parts, secrets, attackers, work)
-    untested = [
-        f"{shown(name)}: {listed([a, b])} ({n} rows to learn from)" for name, a, b, n in few
-    ]
     return release, untested, len(frame)
 
 
@@ -603,30 +588,26 @@ LEAST = 5
 """Rows of a secret to learn from, and to choose events on, below which it is not attacked."""
 
 
-def _with_pairs(
-    secrets: Sequence[Secrets], pairs: Any, parts: RowSplit
-) -> tuple[list[Secrets], list[tuple[Name, Any, Any, int]]]:
+def _with_pairs(secrets: Sequence[Secrets], parts: RowSplit) -> tuple[list[Secrets], list[str]]:
     """Return secrets with the pairs that are attacked, both ways, and pairs with too few rows."""
-    told, few = [], []
+    told, few = [], dict[Any, int]()
     for secret in secrets:
-        code = {label: k for k, label in enumerate(secret.labels)}
         rows = np.minimum(secret.counts(parts.train), secret.counts(parts.choose))
-        attacked = list[tuple[int, int]]()
-        for a, b in pairs[secret.name]:
-            n = min(int(rows[code[label]]) if label in code else 0 for label in (a, b))
-            if n < LEAST:
-                few.append((secret.name, a, b, n))
-            else:
-                attacked += [(code[a], code[b]), (code[b], code[a])]
-        told.append(replace(secret, pairs=attacked))
-    if any(secret.pairs for secret in told):
-        return told, few
-    name, a, b, n = max(few, key=lambda pair: pair[-1])
-    raise ValueError(
-        f"table has too few rows to audit: of column {quoted(name)} {listed([a, b])} have {n} "
-        f"rows to learn from, where {LEAST} of each are needed; give some "
-        f"{math.ceil(LEAST / TRAIN) + LEAST} rows of each."
-    )
+        rows_of = {pair: int(rows[list(pair)].min()) for pair in secret.pairs}
+        kept = [pair for pair, n in rows_of.items() if n >= LEAST]
+        told.append(replace(secret, pairs=[each for i, j in kept for each in ((i, j), (j, i))]))
+        few |= {secret.named(pair): rows_of[pair] for pair in rows_of if pair not in kept}
+    if not any(secret.pairs for secret in told):
+        (name, a, b), n = max(few.items(), key=lambda pair: pair[1])
+        raise ValueError(
+            f"table has too few rows to audit: of column {quoted(name)} {listed([a, b])} have {n} "
+            f"rows to learn from, where {LEAST} of each are needed; give some "
+            f"{math.ceil(LEAST / TRAIN) + LEAST} rows of each."
+        )
+    few_of = few.items()
+    return told, [
+        f"{shown(name)}: {listed([a, b])} ({n} rows to learn from)" for (name, a, b), n in few_of
+    ]
 
 
 def _notes(

@@ -35,9 +35,9 @@ from sklearn_puffer._microaggregator import PufferfishMicroaggregator
 from sklearn_puffer._noiser import PufferfishNoiser
 from sklearn_puffer._review import measured
 from sklearn_puffer._review.exact_tests import RowSplit, Secrets
-from sklearn_puffer._review.measured import Measurer, Parts, task_of
-from sklearn_puffer._review.plan import NEARLY, Attacked, Candidate, ColumnFacts, Plan, flat, ranked
-from sklearn_puffer._review.readers import in_memory, seen, threads_for
+from sklearn_puffer._review.measured import MEASURED, Measurer, Parts, task_of
+from sklearn_puffer._review.plan import Attacked, Candidate, ColumnFacts, Plan, flat, ranked
+from sklearn_puffer._review.readers import in_memory, threads_for
 from sklearn_puffer._rows import (
     order_told,
     refuse_twice,
@@ -393,7 +393,7 @@ def _planned(given: Given, params: Mapping[str, Any], parts: Parts, seed: int) -
     task = task_of(target, frame_table(parts.held))
     names = given.roles["public"], given.roles["known"]
     # some thousands of the rows are measured
-    chosen = measured.some(shuffle(np.arange(len(parts.held)), random_state=seed), secrets)
+    chosen = shuffle(np.arange(len(parts.held)), random_state=seed)[:MEASURED]
     split = RowSplit.of(len(chosen), seed).at(lambda part: np.sort(chosen[part]))
     secrets = [replace(each, pairs=measured.pairs_to_attack(each, split)) for each in secrets]
     measurer = Measurer(parts, *names, secrets, split, task, seed)
@@ -416,7 +416,6 @@ def _planned(given: Given, params: Mapping[str, Any], parts: Parts, seed: int) -
         raw=raw,
         bare=bare,
         trials=tuple(rows),
-        out=tuple(_ways_out(measurer, rows, bare)),
         notes=tuple(notes),
         epsilon=params["epsilon"],
         task=target,
@@ -430,33 +429,6 @@ def _planned(given: Given, params: Mapping[str, Any], parts: Parts, seed: int) -
         version=__version__,
         date=utc_now(),
     )
-
-
-def _ways_out(measurer: Measurer, rows: Sequence[Candidate], bare: Candidate) -> Iterator[str]:
-    """Yield measured ways to keep more, where the best setting changes nearly what constants do."""
-    fitted = [row for row in rows if row.estimator is not None]
-    if not fitted or rows[0].is_useful(bare, NEARLY):
-        return
-    kept = rows[0].is_useful(bare)
-    best = rows[0] if kept else min(fitted, key=lambda row: row.change)
-    # columns to give up: the one that tells most, and the half that does, as few trees tell
-    alone, raw = dict[Name, float](), seen(measurer.parts.held, measurer.columns)
-    for name in counted(list(measurer.columns), "columns") if len(measurer.columns) > 1 else []:
-        trees, of = {"boosted": measured.boosted(20)}, (measurer.secrets, measurer.split)
-        attack = measured.attacked(raw[[name]], *of, trees)
-        alone[name] = 0.5 if attack is None else attack.auc
-    most = sorted(alone, key=lambda name: -alone[name])
-    half = most[: len(most) // 2]
-    ways = [(most[:1], f"give up column {quoted(most[0])}, which tells most")] if most else []
-    if len(half) > 1:
-        ways.append((half, f"give up {listed(half, len(half))}, which tell most"))
-    for names, way in counted(ways, "ways out"):
-        left = replace(measurer, columns=[each for each in measurer.columns if each not in names])
-        public = [each for each in best.params["public"] if each not in names]
-        row, constants = left.tried(best.at(public=public)), left.bare()
-        if row.is_useful(constants, NEARLY if kept else 1.0):
-            figures = f"change {row.change:.3g}, constants {constants.change:.3g}"
-            yield f"{way} ({row.label}: {figures})"
 
 
 def _of_rows(given: Given, measurer: Measurer, attacks: Sequence[Attacked | None]) -> Iterator[str]:

@@ -246,9 +246,8 @@ def _auc(model: Any, rows: Any, target: Array) -> float:
 # ------------------------------------------------------------------------- of a plan, as a whole
 
 FOLDS = 5
-_MEASURED = 8_000
+MEASURED = 8_000
 _SHARE = 0.4  # of a larger table, held out
-_RARE = 400  # rows of a rare secret that are measured
 _REFUSALS = (TypeError, ValueError, ArithmeticError, RuntimeError, ModuleNotFoundError)
 
 
@@ -346,16 +345,6 @@ class Measurer:
             attack=attacked(after, self.secrets, self.split, attackers_of(None)),
             task=score,
         )
-
-
-def some(order: Array, secrets: Sequence[Secrets]) -> Array:
-    """Return some thousand rows to measure, and more of rare secrets."""
-    chosen = order[:_MEASURED]
-    for secret in secrets:
-        for code in range(len(secret.labels)):
-            rare = order[secret.codes[order] == code][:_RARE]
-            chosen = np.concatenate([chosen, np.setdiff1d(rare, chosen)])
-    return chosen
 
 
 # ------------------------------------------------------------------------------- what survives

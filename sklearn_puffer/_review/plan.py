@@ -234,8 +234,6 @@ class Plan(Document):
         The rows as they are, and constants in their place.
     trials : tuple of Candidate
         What was measured of each setting, as ``table`` ranks them.
-    out : tuple of str
-        Measured ways out, where no setting is kept, or the best changes nearly what constants do.
     notes : tuple of str
         What there is to know of columns, secrets and rows.
     epsilon : float
@@ -270,7 +268,6 @@ class Plan(Document):
     raw: Candidate
     bare: Candidate
     trials: tuple[Candidate, ...]
-    out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     epsilon: float = 1.0
     task: Name | None = None
@@ -373,9 +370,10 @@ class Plan(Document):
         if all(row.estimator is None for row in self.trials):
             reasons = [f"{row.label} {row.verdict}, {row.reason}" for row in self.trials]
             return f"No setting could be measured: {'; '.join(reasons) or 'there is none'}."
-        more = "Fewer columns, as far as tried, keep no more; try other budgets."
-        if self.out:
-            more = f"Rows keep more than constants, as measured, if you {', or '.join(self.out)}."
+        more = (
+            "Fewer columns may keep more, which was not measured: plan with less in public=, or "
+            "try other budgets."
+        )
         if self.proposed is None:
             return (
                 "No setting keeps both the guarantee and the rows, as nothing but constants would "

@@ -367,10 +367,9 @@ def _digests(rows: Any, names: Sequence[Name]) -> Array:
 def _published_flows(estimator: Any, secrets: Secrets) -> FloatArray:
     """Return the chance of each secret of a holder, by that of the row's owner: (owner, holder)."""
     flows = getattr(estimator, "flows_", None)
-    n = len(secrets.labels)
-    if flows is None or len(flows) != n:
-        return np.eye(n)
-    sizes = np.bincount(secrets.codes[secrets.codes >= 0], minlength=n)
+    sizes = np.bincount(secrets.codes[secrets.codes >= 0], minlength=len(secrets.labels))
+    if flows is None or len(flows) != len(sizes) or not sizes.all():
+        return np.eye(len(sizes))
     people = np.asarray(flows, dtype=float) * sizes[:, None]  # (holder, owner)
     return np.asarray((people / np.maximum(people.sum(axis=0), _LEAST)).T)
 
@@ -487,7 +486,9 @@ def secrets_in(estimator: Any, source: Table, given: Any, frame: Any) -> list[Se
                 f"{listed(list(secret.labels), 5)} in table, and estimator protects "
                 f"{listed(sorted(labels, key=str), 5)}; give rows with values as in fit."
             )
-        secrets.append(Secrets(name, secret.labels, secret.codes(source.n_rows)))
+        every_label = list(dict.fromkeys([*secret.labels, *labels]))  # some without a row
+        coded = [(every_label.index(a), every_label.index(b)) for a, b in pairs]
+        secrets.append(Secrets(name, every_label, secret.codes(source.n_rows), coded))
     return secrets
 
 
