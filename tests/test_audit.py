@@ -91,9 +91,6 @@ def mixed(n_rows=400, seed=0):
     return pd.DataFrame({"group": group, "visits": visits, "town": town, "late": visits > 2})
 
 
-GRID = np.linspace(0.0, 1.0, 40_001)
-
-
 NOBODY = Reader("nobody", "nothing", Secrets("s", ["a", "b"], (np.arange(400) >= 160) * 1), {})
 
 
@@ -128,20 +125,22 @@ def test_a_p_value_is_the_tail_of_coins_of_the_largest_chance(epsilon, k, h):
     want = sum(
         math.comb(k + h, j) * chance**j * (1 - chance) ** (k + h - j) for j in range(k, k + h + 1)
     )
-    assert p_value(Budget(epsilon), (k, h), (40, 45), chance) == pytest.approx(
+    assert p_value(Budget(epsilon), (k, h), 85, chance) == pytest.approx(
         want if k >= (k + h) * chance + 1.0 else 1.0
     )
 
 
-@pytest.mark.parametrize(
-    ("k", "n", "h", "m"),
-    [(9, 10, 1, 12), (30, 40, 3, 40), (5, 5, 0, 9), (0, 7, 0, 9), (3, 7, 9, 9), (0, 5, 4, 4)],
-)
-def test_under_an_order_alpha_a_p_value_is_that_of_the_worst_chances(k, n, h, m):
-    most = np.minimum(1.0, (np.exp(0.5) * GRID) ** 0.5)  # written out again
-    worst = 2.0 * np.maximum(binom.sf(k - 1, n, most), binom.cdf(h, m, GRID)).min()
-    found = p_value(Budget(0.5, 0.0, 2.0), (k, h), (n, m), math.nan)
-    assert found == pytest.approx(min(1.0, worst), rel=0.01)
+@pytest.mark.parametrize("alpha", [1.5, 2.0, 8.0])
+def test_an_order_alpha_is_audited_by_the_budget_of_single_rows_that_follows(alpha):
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        p, q = rng.dirichlet(np.full(4, 0.3), 2) + 1e-12
+        orders = [np.log((a**alpha * b ** (1.0 - alpha)).sum()) for a, b in ((p, q), (q, p))]
+        found = Budget.of(max(orders) / (alpha - 1.0), alpha=alpha)
+        for one, other in ((p, q), (q, p)):
+            beyond = np.maximum(one - math.exp(found.epsilon) * other, 0.0).sum()
+            assert beyond <= found.delta == 1e-3
+    assert Budget.of(1.0, 0.2) == Budget(1.0, 0.2)
 
 
 def test_unlike_coins_are_beyond_their_mean_with_the_stated_chance_at_most():
@@ -153,7 +152,7 @@ def test_unlike_coins_are_beyond_their_mean_with_the_stated_chance_at_most():
     event = np.arange(90) % 3 > 0
     most, total = float(chances[event].mean()), int(event.sum())
     found = [
-        p_value(Budget(0.0), (int(k), total - int(k)), (50, 40), most)
+        p_value(Budget(0.0), (int(k), total - int(k)), 90, most)
         for k in coins[:, event].sum(axis=1)
     ]
     assert len(found) > 4000
@@ -171,11 +170,10 @@ def events_of_whole_releases(promise, n_values, rng, n_rows=120):
     event = (np.bincount(rows)[rows] >= n_rows // (3 * n_values)) & np.isin(words, (1, 3))
     tested = np.arange(n_rows) >= 0.6 * n_rows
     k, h = (int((event & tested & (secrets == own)).sum()) for own in (1, 0))
-    n, m = (int((tested & (secrets == own)).sum()) for own in (1, 0))
     error = 0.001
     share = upper(int(secrets.sum()), n_rows, error)
     most = float(expit(logit(share) + promise.epsilon))
-    return p_value(promise, (k, h), (n, m), most) + error
+    return p_value(promise, (k, h), int(tested.sum()), most) + error
 
 
 COPIES = [(Budget(1.0), 3), (Budget(0.1), 30), (Budget(0.5, 0.02), 30)]
@@ -194,7 +192,7 @@ def test_events_that_count_copies_are_refused_with_the_stated_chance_at_most(pro
 
 
 def test_what_is_findable_is_found_with_that_power_and_less_is_not():
-    promise, rows, tested, most, level = Budget(1.0), 200, (200, 150), 0.76, 0.01
+    promise, rows, tested, most, level = Budget(1.0), 200, 350, 0.76, 0.01
     loss = findable(promise, rows, tested, most, level, 0.5)
     few = min(k for k in range(rows) if p_value(promise, (k, rows - k), tested, most) <= level)
     chances = [1.0 / (1.0 + math.exp(-each)) for each in (loss + 1e-6, loss - 0.02)]
@@ -216,10 +214,6 @@ def test_the_largest_auc_is_that_of_the_curve(epsilon, delta):
     curve = np.minimum(curve, 1.0)
     promise = Budget(epsilon, delta)
     assert promise.auc() == pytest.approx(np.trapezoid(curve, grid), abs=1e-5)
-
-
-def test_no_area_is_said_to_be_allowed_under_an_order_alpha():
-    assert math.isnan(Budget(1.0, 0.0, 2.0).auc())
 
 
 def test_of_few_rows_the_same_ones_train_and_choose_and_no_row_is_read_by_a_model_of_it():
@@ -246,7 +240,7 @@ def test_rows_of_which_delta_may_tell_everything_come_off_the_event(k, h, delta)
     spared = next(s for s in range(200) if binom.sf(s, 200, delta) <= 1e-9)
     tail = binom.sf(k - spared - 1, k - spared + h, 0.7)
     want = tail + 1e-9 if k - spared >= (k - spared + h) * 0.7 + 1.0 else 1.0
-    assert p_value(Budget(1.0, delta), (k, h), (120, 80), 0.7) == pytest.approx(want)
+    assert p_value(Budget(1.0, delta), (k, h), 200, 0.7) == pytest.approx(want)
 
 
 def worth(event, first, base, choose):
@@ -633,7 +627,7 @@ def test_a_delta_and_an_order_are_audited_too():
     for more in ({"delta": 0.05}, {"alpha": 2.0, "noise": "gaussian", "strategy": "wasserstein"}):
         noiser = PufferfishNoiser(sensitive="group", public=["visits"], **more).fit(table)
         found = audit(noiser, table, GaussianNB())
-        assert (0.5 < found.table["auc_allowed"].iloc[0] < 1.0) == ("delta" in more)
+        assert 0.5 < found.table["auc_allowed"].iloc[0] < 1.0
         assert not found.findings
 
 

@@ -472,9 +472,9 @@ def audit(
     not all together.
 
     The readers whom a guarantee covers: *fresh models* learn from released rows of others, and know
-    how often each row occurs (but for guarantees of an order alpha). Who *holds the list* of rows
-    with their secrets knows what the mechanism publishes, too: the mean flows of a swap, by the
-    secret of the row that somebody holds; the channel and the counts of typical rows. Who has a
+    how often each row occurs. Who *holds the list* of rows with their secrets knows what the
+    mechanism publishes, too: the mean flows of a swap, by the secret of the row that somebody
+    holds; the channel and the counts of typical rows. Who has a
     *better model* learnt it from raw rows of others. An *insider* of a swap finds his own row with
     somebody else. Who *joins a label* is covered where ``known=`` or ``joined=`` names it; else
     what he finds is shown, and is no finding.
@@ -483,7 +483,8 @@ def audit(
     another table. The certificate is about the distribution that was fitted, and held-out rows
     follow the true one: a finding says that *either* the release loses more than was certified,
     *or* these rows follow another distribution. For a pair an area under the ROC curve
-    of :math:`1 - (1 - \delta)^2/(1 + e^\varepsilon)` is allowed.
+    of :math:`1 - (1 - \delta)^2/(1 + e^\varepsilon)` is allowed. Of an order alpha the epsilon is
+    allowed that follows with a delta of .001, which few rows can tell from none at all.
 
     The audit draws releases of its own and drops them: to hand one on beside another release of the
     same rows would make two.

@@ -15,13 +15,13 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from scipy.optimize import bisect
-from scipy.special import bdtr, bdtrc, betainccinv, betaincinv, expit, logit
+from scipy.special import bdtrc, betainccinv, betaincinv, expit, logit
 from sklearn.isotonic import IsotonicRegression
 from sklearn.utils import shuffle
 
 from sklearn_puffer._base import Array, FloatArray
 from sklearn_puffer._tables import Name
+from sklearn_puffer.notions import RenyiPufferfish
 
 TRAIN, CHOOSE = 0.4, 0.2
 SMALL, FOLDS = 1_000, 5
@@ -78,7 +78,7 @@ def twice_below(x: FloatArray, y: FloatArray) -> Array:
 
 
 _SPARED = 1e-9  # chance that delta tells of more rows than are spared
-_NEAR = 1e-12  # error of a root
+_RARE = 1e-3  # chance of releases that an order alpha does not limit
 LEVEL = 0.05
 """The chance of a false alarm over all tests of an audit, and of each interval to miss."""
 POWER = 0.8
@@ -89,36 +89,32 @@ POWER = 0.8
 class Budget:
     r"""How probable an event may be under one secret, given how probable it is under the other.
 
-    Pure or with a delta :math:`p \le e^\varepsilon q + \delta`. Under Renyi privacy of order alpha
-    an event is a release of one bit, so :math:`p^\alpha q^{1 - \alpha} \le e^{(\alpha - 1)
-    \varepsilon}`, and :math:`p \le (e^\varepsilon q)^{(\alpha - 1)/\alpha}`; with a delta besides
-    that holds of the parts of both distributions of mass 1 - delta.
-
-    >>> round(float(Budget(math.log(3.0), alpha=2.0).most(0.12)), 9)
-    0.6
+    Pure or with a delta :math:`p \le e^\varepsilon q + \delta`.
     """
 
     epsilon: float
     delta: float = 0.0
-    alpha: float | None = None
 
-    def most(self, q: Any) -> Any:
-        """Return the largest chance that an order alpha allows."""
-        assert self.alpha is not None
-        kept = 1.0 - self.delta
-        with np.errstate(divide="ignore"):  # as a logarithm: e^epsilon may be no float
-            log = self.epsilon + np.log(np.minimum(np.asarray(q) / kept, 1.0))
-        part = kept * np.exp(np.minimum((1.0 - 1.0 / self.alpha) * log, 0.0))
-        return np.minimum(1.0, part + self.delta)
+    @classmethod
+    def of(cls, epsilon: float, delta: float = 0.0, alpha: float | None = None) -> Budget:
+        """Return the budget of a guarantee; of an order alpha the one that follows from it.
+
+        An order limits a mean over releases, and so single ones but for a chance: one in 1,000.
+
+        >>> Budget.of(1.0, alpha=8.0)
+        Budget(epsilon=1.98..., delta=0.001)
+        """
+        if alpha is None:
+            return cls(epsilon, delta)
+        follows = RenyiPufferfish(epsilon, alpha, delta).to_pufferfish(None if delta else _RARE)
+        return cls(follows.epsilon, follows.delta)
 
     def spared(self, n: int) -> int:
         """Return how many of n rows delta may give away at most, but for a chance of 1e-9."""
         return int(next(k for k in range(n + 1) if bdtrc(k, n, self.delta) <= _SPARED))
 
     def auc(self) -> float:
-        """Return the largest area under a ROC curve; NaN of an order alpha."""
-        if self.alpha is not None:
-            return math.nan
+        """Return the largest area under a ROC curve."""
         return 1.0 - (1.0 - self.delta) ** 2 / (1.0 + math.exp(self.epsilon))
 
 
@@ -136,14 +132,12 @@ def upper(k: Any, n: Any, alpha: float) -> Any:
     return np.nan_to_num(betainccinv(k + 1.0, np.asarray(n) - k, alpha), nan=1.0)
 
 
-def p_value(
-    guarantee: Budget, event: tuple[int, int], tested: tuple[int, int], most: float
-) -> float:
+def p_value(guarantee: Budget, event: tuple[int, int], tested: int, most: float) -> float:
     r"""Return a p-value of "the guarantee is kept", which may be too large but never too small.
 
-    ``event`` and ``tested`` are rows of the one secret and of the other, in the event and in all.
-    ``most`` is the mean over the rows of the event of the largest chance that the guarantee leaves
-    them to have the first secret; of an order alpha it is not read.
+    ``event`` are rows of the one secret and of the other in the event, ``tested`` how many rows of
+    both there are. ``most`` is the mean over the rows of the event of the largest chance that the
+    guarantee leaves them to have the first secret.
 
     Notes
     -----
@@ -161,45 +155,30 @@ def p_value(
     many have each secret. The number that falls into an event is then a sum of independent coins (a
     stable polynomial: J. Borcea, P. Braenden and T. Liggett, 2009), and the same bound holds.
 
-    Under an order alpha k of n rows and h of m are in the event with chances p and q, the first at
-    most `Budget.most` of the second. For every q let A(q) be the chance of k or more, which
-    increases, and B(q) that of h or fewer, which decreases; :math:`2 \min_q \max(A(q), B(q))` is
-    at least twice the smaller of two p-values.
-
     Examples
     --------
     >>> most = 1.0 / (1.0 + math.exp(-1.0))  # even base odds
-    >>> p_value(Budget(1.0), (95, 5), (100, 100), most) < 1e-4
+    >>> p_value(Budget(1.0), (95, 5), 200, most) < 1e-4
     True
-    >>> p_value(Budget(1.0), (70, 30), (100, 100), most)
+    >>> p_value(Budget(1.0), (70, 30), 200, most)
     1.0
     """
-    (k, h), (n, m) = event, tested
-    if guarantee.alpha is None:
-        k -= guarantee.spared(n + m)
-        if k < (k + h) * most + 1.0:
-            return 1.0
-        return min(1.0, float(bdtrc(k - 1, k + h, most)) + _SPARED * (guarantee.delta > 0.0))
-
-    def rising(q: float) -> float:
-        return float(bdtrc(k - 1, n, guarantee.most(q)))
-
-    def falling(q: float) -> float:
-        return float(bdtr(h, m, q))
-
-    q = bisect(lambda q: rising(q) - falling(q), 0.0, 1.0, xtol=_NEAR)
-    return min(1.0, 2.0 * max(rising(min(q + _NEAR, 1.0)), falling(max(q - _NEAR, 0.0))))
+    k, h = event
+    k -= guarantee.spared(tested)
+    if k < (k + h) * most + 1.0:
+        return 1.0
+    return min(1.0, float(bdtrc(k - 1, k + h, most)) + _SPARED * (guarantee.delta > 0.0))
 
 
 def findable(
-    guarantee: Budget, rows: int, tested: tuple[int, int], most: float, level: float, base: float
+    guarantee: Budget, rows: int, tested: int, most: float, level: float, base: float
 ) -> float:
     r"""Return the smallest loss that is found with a chance of 80 %, or infinity.
 
     ``rows`` tested rows with either secret are in the event, ``base`` is the share of the first
     secret by the base odds, and the test has level ``level``.
 
-    >>> 1.0 < findable(Budget(1.0), 500, (500, 500), 0.74, 0.05, 0.5) < 1.6
+    >>> 1.0 < findable(Budget(1.0), 500, 1000, 0.74, 0.05, 0.5) < 1.6
     True
     """
 
@@ -423,18 +402,16 @@ class Judge:
         if budget is not None:
             chances, of_test = expit(claim.most + budget.epsilon), expit(claim.base[test]).mean()
             most = float(chances[event].mean()) if rows else 1.0
-            p = min(1.0, p_value(budget, (k, rows - k), (n, m), most) + error)
+            p = min(1.0, p_value(budget, (k, rows - k), n + m, most) + error)
             asked = float(chances[test].mean()), LEVEL * share - error, float(of_test)
-            power = findable(budget, n, (n, m), *asked)
+            power = findable(budget, n, n + m, *asked)
         # where known columns part the rows, what they tell by themselves is no finding
         apart = self.strata is not None and len(np.unique(self.strata)) > 1 + self.exchanged
-        name, secret, against = named = secrets.named(claim.pair)
+        named = secrets.named(claim.pair)
         return Attack(
-            view=claim.reader.name,
-            attacker=claim.way,
-            sensitive=name,
-            secret=secret,
-            against=against,
+            claim.reader.name,
+            claim.way,
+            *named,
             n=n,
             n_against=m,
             auc=auc,

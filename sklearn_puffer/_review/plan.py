@@ -157,7 +157,7 @@ class Candidate:
             params.get(name) is not None for name in ("known", "metric", "secret_groups")
         ):
             return math.nan
-        return Budget(params["epsilon"], params.get("delta", 0.0), params.get("alpha")).auc()
+        return Budget.of(params["epsilon"], params.get("delta", 0.0), params.get("alpha")).auc()
 
     def judged(self, *, holds: bool) -> Candidate:
         """Return it with its verdict, and the reason where it is not to be proposed."""

@@ -223,7 +223,7 @@ class Release:
         self.columns = [name for name in names if name in estimator.utility_.index]
         self.before, self.after = (seen(each, self.columns) for each in (raw, released))
         self.exchanged = not estimator._fitted.mechanism.by_row
-        self.budget = Budget(certificate.epsilon, certificate.delta, certificate.alpha)
+        self.budget = Budget.of(certificate.epsilon, certificate.delta, certificate.alpha)
         facts = getattr(certificate, "facts", None)
         strata = getattr(facts, "strata", None) or ()
         known = getattr(strata, "known", strata)
@@ -240,7 +240,7 @@ class Release:
         for loss in certificate.pairs:
             key = (loss.sensitive, loss.secret, loss.against)
             losses[key] = max(loss.upper, losses.get(key, 0.0))
-        pure = certificate.holds and budget.alpha is None and not budget.delta
+        pure = certificate.holds and not budget.delta
         # what known columns say of each row; the tested rows of an exchange are apart
         strata = np.zeros(len(self.raw), dtype=np.intp)
         if self.known:
@@ -274,7 +274,7 @@ def readers_of(release: Release, secrets: Secrets) -> Iterator[Reader]:
 
 def fresh(release: Release, secrets: Secrets, seen: Any, name: str = FRESH) -> Reader:
     """Return the reader who learns from rows, released or raw, of people whose secrets he knows."""
-    own = seen if release.budget.alpha is not None else with_copies(seen)
+    own = with_copies(seen)
     claims = {
         way: learnt(attacker, own, own, release.parts, secrets)
         for way, attacker in counted(list(release.attackers.items()), "attackers")
