@@ -310,9 +310,9 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
     *Formal guarantees.* Hockey-stick divergences and e^((alpha - 1) D) are convex in the pair of
     distributions, so the average over any coupling is a bound. In one column it is taken over the
     monotone coupling; for rows the best of `couplings`, that of `wasserstein` among them, counts
-    pair by pair. Never above `wasserstein`. Rows of Gaussian and mixture priors are moved by a
-    Gaussian within each pair of components: under Laplace noise and Cauchy kinds the mean of what
-    that loses is bounded by its moments, column by column, whatever the covariances.
+    pair by pair. Never above `wasserstein`. Gaussian and mixture priors are moved by a Gaussian
+    within each pair of components: under Laplace noise and Cauchy kinds, and for one column under
+    Gaussian noise with an alpha, the mean of what that loses is bounded, whatever the covariances.
 
     References
     ----------
@@ -339,9 +339,10 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
         )
     if _are_mixtures(pairs):
         still = mixture_bounds.distribution_aware(pairs, noise, notion)
-        if pairs[0].p.n_axes == 1 or notion.is_pure or not joint_computable(noise):
+        closed = pairs[0].p.n_axes == 1 and noise.is_exponential  # nothing is sharper
+        if closed or notion.is_pure or not joint_computable(noise):
             return still
-        # the mean over all moves of rows, too, where it is known
+        # the mean over all moves, too, where it is known
         return _least_existing([still, MovedRows(pairs, noise, notion, row_interval)])
     moves = [Moves.of(coupled, noise) for coupled in couplings(pairs, noise)]
     return of_moves("distribution_aware", moves, noise, notion, average)

@@ -313,7 +313,7 @@ def test_a_gaussian_prior_goes_through_a_column_transformer_and_cross_validation
     y = np.random.default_rng(1).integers(0, 2, 300)
     with sklearn.config_context(enable_metadata_routing=True):
         noiser = PufferfishNoiser(
-            delta=1e-3, noise="gaussian", prior="gaussian", strategy="distribution_aware"
+            delta=1e-3, noise="gaussian", prior="gaussian", strategy="approximate"
         ).set_fit_request(sensitive_features=True, sample_weight=True)
         transformer = ColumnTransformer([("private", noiser, ["income"])])
         model = LogisticRegression().set_fit_request(sample_weight=False)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from itertools import product
 
 import mpmath as mp
 import numpy as np
 import pandas as pd
 import pytest
-from all_pairs import all_pairs
 from joint_oracle import corner_loss, random_pair, random_prior, true_losses
 from own_noise import Logistic
 from scipy.integrate import quad
@@ -23,7 +21,6 @@ from sklearn_puffer._strategies.row_bounds import (
     _with_gains,
     two_points,
 )
-from sklearn_puffer._strategies.shift_means import power_majorant
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.bounds import Impossible, distribution_aware, tightest
 from sklearn_puffer.calibration import calibrate
@@ -81,35 +78,6 @@ def test_the_average_over_moves_of_rows_is_a_bound_and_not_below_that_of_exact(n
     assert (average >= true_losses(*pair, noise.scaled(0.7), notion) * (1.0 - 1e-5) - 1e-7).all()
     assert (tightest([pair], noise, notion).losses(0.7)[0] <= average * (1.0 + 1e-12)).all()
     assert np.isfinite(average).all()
-
-
-def test_cauchy_moves_are_averaged_by_their_moments():
-    """With alpha 2 a move z loses log(1 + z^2 / 2), so the mean is one of squares."""
-    p, q = one([0.0, 0.0], np.diag([4.0, 1.0])), one([1.0, 0.0], np.eye(2))
-    bound = distribution_aware([PriorPair(p, q)], Cauchy(1.0), RenyiPufferfish(1.0, 2.0))
-    # columns move apart by N(1, 1) and not at all: E(1 + V^2/2)^2 is 1 + 2 + 10/4
-    assert bound.losses(1.0)[0, 0] == pytest.approx(0.5 * np.log(5.5), rel=1e-3)
-    assert bound.losses(1.0)[0, 0] >= 0.5 * np.log(5.5)
-    assert bound.losses(1.0)[0, 0] >= np.log(1.0 + 2.0 / 2.0)  # the mean itself
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("d", "noise", "alpha"),
-    all_pairs(product([1, 2, 3], [Cauchy(1.0), GeneralizedCauchy(1.0, 3.0)], [1.3, 2.0, 5.0])),
-)
-def test_the_mean_of_a_power_of_shifts_is_that_of_a_quadrature_and_never_below(d, noise, alpha):
-    notion = RenyiPufferfish(1.0, alpha)
-    majorant = power_majorant(noise, notion, alpha - 1.0, d)
-    for m, s in ((0.0, 0.3), (1.5, 0.7), (0.2, 3.0)):
-
-        def integrand(z, m=m, s=s):
-            loss = float(notion.shift_loss(noise, np.array([abs(m + s * z)])))
-            return np.exp(d * (alpha - 1.0) * loss - 0.5 * z * z) / np.sqrt(2.0 * np.pi)
-
-        mean = quad(integrand, -12.0, 12.0, points=[-m / s], limit=200)[0]
-        found = 1.0 + np.exp(majorant.log_means(np.array([m]), np.array([s]))[0])
-        assert mean * (1.0 - 1e-9) <= found <= mean * (1.0 + 3e-2)
 
 
 @pytest.mark.slow

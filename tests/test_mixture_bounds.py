@@ -15,7 +15,7 @@ from scipy.optimize import linear_sum_assignment, linprog
 from scipy.special import log_ndtr
 
 from sklearn_puffer import bounds
-from sklearn_puffer._strategies.shift_means import GaussianShift, log_exponential_means, tails
+from sklearn_puffer._strategies.shift_means import log_exponential_means, mean_losses, tails
 from sklearn_puffer._strategies.transport import (
     Network,
     bottleneck_coupling,
@@ -170,28 +170,12 @@ def test_rows_are_coupled_by_the_bures_distance():
 # ------------------------------------------------------------------------- means of Gaussian shifts
 
 
-def cauchy_cdf(k, y):
-    return (mp.atan(y) + (y / (1 + y * y) if k == 4 else 0)) / mp.pi
-
-
 def stick(noise, z, epsilon):
     """Return the hockey stick of a shift at scale 1, from closed forms."""
     z = abs(z)
     if isinstance(noise, Laplace):
         return max(mp.mpf(0), 1 - mp.e ** ((epsilon - z) / 2))
-    if z == 0:
-        return mp.mpf(0)
-    if isinstance(noise, Gaussian):
-        return mp.ncdf(z / 2 - epsilon / z) - mp.e**epsilon * mp.ncdf(-z / 2 - epsilon / z)
-    k = noise.k if isinstance(noise, GeneralizedCauchy) else 2
-    c = mp.e ** (2 * mp.mpf(epsilon) / k)
-    root = c * z * z - (c - 1) ** 2
-    if root <= 0:
-        return mp.mpf(0)
-    ends = [(-z + sign * mp.sqrt(root)) / (c - 1) for sign in (-1, 1)]
-    low, high = ends
-    inside = cauchy_cdf(k, high) - cauchy_cdf(k, low)
-    return inside - mp.e**epsilon * (cauchy_cdf(k, high - z) - cauchy_cdf(k, low - z))
+    return mp.ncdf(z / 2 - epsilon / z) - mp.e**epsilon * mp.ncdf(-z / 2 - epsilon / z)
 
 
 def power(noise, z, alpha):
@@ -199,10 +183,7 @@ def power(noise, z, alpha):
     z, c = abs(z), mp.mpf(alpha) - 1
     if isinstance(noise, Laplace):
         return (alpha * mp.e ** (c * z) + c * mp.e ** (-alpha * z)) / (2 * alpha - 1)
-    if isinstance(noise, Gaussian):
-        return mp.e ** (alpha * c * z * z / 2)
-    k = noise.k if isinstance(noise, GeneralizedCauchy) else 2
-    return mp.hyp2f1(alpha * mp.mpf(k) / 2, -c * mp.mpf(k) / 2, 1, -z * z / 4)
+    return mp.e ** (alpha * c * z * z / 2)
 
 
 def gaussian_mean(function, m, s, kinks=()):
@@ -213,41 +194,26 @@ def gaussian_mean(function, m, s, kinks=()):
         return mp.quad(lambda t: mp.npdf(t) * function(m + s * t), points)
 
 
-def kinks(noise, epsilon):
-    """Return from where on a shift has a loss, and the point of inflection of Gaussian noise."""
-    if isinstance(noise, Gaussian):
-        return [float(np.sqrt(2.0 * epsilon))]
-    k = noise.k if isinstance(noise, GeneralizedCauchy) else 2
-    return [epsilon] if isinstance(noise, Laplace) else [2.0 * float(np.sinh(epsilon / k))]
-
-
 @pytest.mark.parametrize(
     ("noise", "epsilon", "move"),
     pairs_first(
-        product(NOISES, [0.3, 4.0], [(2.0, 0.3), (0.5, 4.0), (3.0, 1e-3)]),
+        product([Laplace(1.0)], [0.3, 4.0], [(2.0, 0.3), (0.5, 4.0), (3.0, 1e-3)]),
         lambda noise, epsilon, move: move[1] > 0.1,
     ),
 )
 def test_the_mean_hockey_stick_is_bounded_closely(noise, epsilon, move):
     m, s = move
     notion = Pufferfish(epsilon, 1e-4)
-    # of other noise than Laplace noise, as if a thousandth of the noise were missing
-    exact, most = (
-        float(
-            gaussian_mean(lambda z: stick(noise, z, epsilon), x * m, x * s, kinks(noise, epsilon))
-        )
-        for x in (1.0, 1.0 if isinstance(noise, Laplace) else 1.0011)
-    )
-    shift, closeness = GaussianShift(noise, notion), 1e-11 if isinstance(noise, Laplace) else 1e-4
+    exact = float(gaussian_mean(lambda z: stick(noise, z, epsilon), m, s, [epsilon]))
     for factor in (1.0, 0.5, 40.0):
-        got = shift.means(factor, np.array([m * factor]), np.array([s * factor]))[0]
-        assert exact * (1.0 - 1e-9) <= got
-        assert got <= most + closeness * max(most, notion.delta) + 1e-290
+        moves = np.array([m * factor]), np.array([s * factor])
+        got = mean_losses(*moves, noise, factor, notion)[0]
+        assert exact * (1.0 - 1e-9) <= got <= exact + 1e-11 * max(exact, notion.delta) + 1e-290
 
 
 @pytest.mark.parametrize(
     ("noise", "alpha", "move"),
-    pairs_first(product(NOISES, [1.125, 2.0, 3.5], [(1.0, 0.1), (3.0, 1e-3), (1e-3, 1e-4)])),
+    pairs_first(product(NOISES[:2], [1.125, 2.0, 3.5], [(1.0, 0.1), (3.0, 1e-3), (1e-3, 1e-4)])),
 )
 def test_the_mean_power_is_bounded_closely(noise, alpha, move):
     m, s = move
@@ -255,23 +221,16 @@ def test_the_mean_power_is_bounded_closely(noise, alpha, move):
     powers = [power(noise, m + s * mp.mpf(float(node)), alpha) for node in nodes]
     extra = mp.fsum(float(w) * (p - 1) for w, p in zip(weights, powers, strict=True))
     exact = float(mp.log1p(extra / mp.sqrt(2 * mp.pi)))
-    got = GaussianShift(noise, RenyiPufferfish(1.0, alpha)).means(1.0, np.array([m]), np.array([s]))
+    moves = np.array([m]), np.array([s])
+    got = mean_losses(*moves, noise, 1.0, RenyiPufferfish(1.0, alpha))
     assert exact * (1.0 - 1e-9) - 1e-15 <= got[0] <= exact * (1.0 + 1e-3) + 1e-13
 
 
-@pytest.mark.slow
-def test_the_mean_power_is_bounded_where_shifts_lie_beyond_all_knots():
-    noise, alpha, s = Cauchy(1.0), 1.125, 1e11
-    exact = float(mp.log(gaussian_mean(lambda z: power(noise, z, alpha), 0.0, s)))
-    got = GaussianShift(noise, RenyiPufferfish(1.0, alpha)).means(1.0, np.zeros(1), np.array([s]))
-    assert exact <= got[0]
-
-
 def test_the_mean_power_of_gaussian_noise_is_infinite_from_its_limit_on():
-    shift = GaussianShift(Gaussian(1.0), RenyiPufferfish(1.0, 2.0))  # finite while 2 s^2 < 1
-    limit = np.sqrt(0.5)
-    assert np.isfinite(shift.means(1.0, np.array([1.0]), np.array([limit * (1.0 - 1e-9)])))[0]
-    assert np.isinf(shift.means(1.0, np.array([1.0]), np.array([limit])))[0]
+    limit, given = np.sqrt(0.5), (Gaussian(1.0), 1.0, RenyiPufferfish(1.0, 2.0))
+    least, most = (np.array([s]) for s in (limit * (1.0 - 1e-9), limit))  # finite while 2 s^2 < 1
+    assert np.isfinite(mean_losses(np.array([1.0]), least, *given))[0]
+    assert np.isinf(mean_losses(np.array([1.0]), most, *given))[0]
 
 
 @given(st.floats(-50.0, 50.0), st.floats(0.0, 60.0), st.floats(1e-3, 20.0))
@@ -392,7 +351,7 @@ def test_bounds_never_rise_with_the_noise(noise, notion, pair):
             assert losses[-1] < losses[0]
 
 
-@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: type(noise).__name__)
+@pytest.mark.parametrize("noise", NOISES[:2], ids=lambda noise: type(noise).__name__)
 @pytest.mark.parametrize("pair", [PAIR, STILL], ids=["stretched", "translated"])
 @pytest.mark.parametrize(
     "factor", [2.0, *(pytest.param(x, marks=pytest.mark.slow) for x in (0.3, 9.0))]
@@ -403,7 +362,12 @@ def test_the_average_is_within_the_tail_form_and_the_largest_move(noise, pair, f
         (CHANCE, bounds.wasserstein),
         (RENYI, bounds.wasserstein),
     ]:
-        average = bounds.distribution_aware([pair], noise, notion).losses(factor)
+        bound = bounds.distribution_aware([pair], noise, notion)
+        if isinstance(bound, Impossible):  # the mean of a stretch that is not known
+            assert pair is PAIR
+            assert notion is CHANCE
+            continue
+        average = bound.losses(factor)
         assert (average <= other([pair], noise, notion).losses(factor) * (1.0 + 1e-4)).all()
 
 
@@ -473,15 +437,17 @@ def test_extreme_units_and_budgets_give_sound_numbers_without_warnings(noise, un
         assert 0.0 < bound.guess < np.inf
         for factor in (0.0, 1e-300, 1e-12, 1.0, 1e12, 1e300):
             losses = bound.losses(factor)
-            assert ((losses >= 0.0) & (losses <= 1.0)).all()
+            most = np.inf if isinstance(bound, Impossible) else 1.0
+            assert ((losses >= 0.0) & (losses <= most)).all()
     for alpha in (1.01, 20.0):
         bound = bounds.distribution_aware([PriorPair(p, q)], noise, RenyiPufferfish(1.0, alpha))
         for factor in (0.0, 1e-300, 1e-12, 1e12, 1e300):
             assert (bound.losses(factor) >= 0.0).all()
 
 
-@pytest.mark.parametrize("notion", [CHANCE, RENYI], ids=["delta", "renyi"])
-@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: type(noise).__name__)
+@pytest.mark.parametrize(
+    ("noise", "notion"), [c for c in product(NOISES, [CHANCE, RENYI]) if c != (NOISES[1], CHANCE)]
+)
 def test_stretched_moves_lose_no_more_under_noise_of_absurd_size(noise, notion):
     pair = PriorPair(gaussian(0.0, 1e-12), gaussian(1e6, 1e6))
     bound = bounds.distribution_aware([pair], noise, notion)

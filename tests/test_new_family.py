@@ -275,7 +275,7 @@ WORKS = {
     "joint, delta": {"public": ["a", "b"], "delta": 1e-3},
     "independent": {"public": ["a", "b"], "dependence": "independent", "delta": 1e-2},
     "confidence": {"adversaries": "confidence", "delta": 1e-2},
-    "gaussian": {"prior": "gaussian", "strategy": "distribution_aware", "delta": 1e-2},
+    "gaussian": {"prior": "gaussian", "strategy": "approximate", "delta": 1e-2},
 }
 REFUSED = {
     "several releases": ({"releases": 3}, "releases=3 .* noise='logistic'"),
@@ -284,6 +284,10 @@ REFUSED = {
     "gaussian": (
         {"prior": "gaussian"},
         "no bound takes its place: .* use noise='laplace' with strategy='exact'",
+    ),
+    "gaussian, distribution_aware": (
+        {"prior": "gaussian", "strategy": "distribution_aware", "delta": 1e-2},
+        "averages the moves .* under Laplace noise.* use strategy='exact' or noise='laplace'",
     ),
     "renyi with a delta": ({"alpha": 2.0, "delta": 1e-3}, "strategy='exact' does not exist"),
 }

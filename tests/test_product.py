@@ -80,7 +80,7 @@ EXISTS = {
     ("gaussian", "pure"): {"relaxed": "L", "exact": "LCK"},
     ("gaussian", "delta"): {
         "approximate": ALL,
-        "distribution_aware": ALL,
+        "distribution_aware": "LCK",
         "monge": "L",
         "exact": ALL,
     },

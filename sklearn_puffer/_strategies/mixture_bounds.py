@@ -32,7 +32,12 @@ from sklearn_puffer._strategies.coupling_bounds import (
     of_moves,
     of_near_moves,
 )
-from sklearn_puffer._strategies.shift_means import GaussianShift, log_exponential_means, tails
+from sklearn_puffer._strategies.shift_means import (
+    has_mean,
+    log_exponential_means,
+    mean_losses,
+    tails,
+)
 from sklearn_puffer._strategies.transport import (
     ComponentCoupling,
     bottleneck_coupling,
@@ -49,6 +54,11 @@ from sklearn_puffer.priors import GaussianMixture, PriorPair
 
 _SLACK = 1e-12
 _TINY = 1e-300
+_NO_MEAN = (
+    "strategy='distribution_aware' averages the moves of Gaussians of different scales under "
+    "Laplace noise, and under Gaussian noise with alpha= and without delta=, alone; use "
+    "strategy='exact' or noise='laplace'."
+)
 _SHARES = 113  # of delta that are tried for the moves left out
 
 
@@ -106,16 +116,13 @@ def width_changes(p: GaussianMixture, q: GaussianMixture) -> FloatArray:
 class Average(_OfCouplings):
     """The mean loss of the moves of each coupling."""
 
-    @cached_property
-    def _shift(self) -> GaussianShift:
-        return GaussianShift(self.noise, self.notion)
-
     def losses(self, factor: float) -> FloatArray:
         return both_ways(np.array([self._mean(each, factor) for each in self.couplings]))
 
     def _mean(self, coupling: ComponentCoupling, factor: float) -> float:
         up, divergence = 1.0 + 2.0 * ULP, self.notion.divergence
-        means = self._shift.means(factor, coupling.shifts[:, 0] * up, coupling.stretches * up)
+        m, s = coupling.shifts[:, 0] * up, coupling.stretches * up
+        means = mean_losses(m, s, self.noise, factor, self.notion)
         if isinstance(divergence, PowerMean):  # of which these are logarithms
             means = means / divergence.order * (1.0 + 4.0 * ULP)
         weights = np.maximum(coupling.weights, _TINY)
@@ -289,9 +296,9 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
     -----
     *Formal guarantees.* Both divergences are convex in the pair of distributions (004, Thm 4.5; the
     soft form of 003, Thm 2). Under the second, infinite where the mean does not exist: for Gaussian
-    noise unless alpha (alpha - 1) s^2 is below its variance. Never above `approximate` under
-    (epsilon, delta), but for roundings, and but for a thousandth of the scale of other noise than
-    Laplace noise: a hockey stick rises with the move, and is at most 1.
+    noise unless alpha (alpha - 1) s^2 is below its variance. Under Laplace noise never above
+    `approximate` under (epsilon, delta), but for roundings: a hockey stick rises with the move, and
+    is at most 1. Other means of a stretch s are not known: only translations are averaged.
     """
     if notion.is_pure:
         return _of_translations("distribution_aware", pairs, noise, notion)
@@ -301,6 +308,10 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
     if pairs[0].p.n_axes > 1:
         moves = [_moves(each, noise) for each in families]
         return of_moves("distribution_aware", moves, noise, notion, average)
+    if not has_mean(noise, notion):
+        families = [each for each in families if not _joined(each, "stretches").any()]
+        if not families:
+            return Impossible(_NO_MEAN, len(pairs))
     return least_of([Average(couplings, noise, notion) for couplings in families])
 
 

@@ -49,19 +49,14 @@ convex). What follows from the pure loss is in `_strategies.derived_bounds`.
 # any number of columns, and (1 - e^(eps - r|v|))_+ for any other; |v| = max_s s.v, so a sum over s
 # bounds it. Divergences are convex in the pair, so their means over v bound those of the two
 # distributions.
-#
-# Under Cauchy kinds the mean of the product over columns of F = e^((alpha - 1) D_alpha) of V_k is
-# at most the product of (E F(V_k)^d)^(1/d), by Hoelder's inequality: moments of each V_k, as in
-# 004, Corollary 4.1.
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import product
 from math import exp, log, pi, sqrt
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +67,7 @@ from sklearn_puffer._base import FloatArray
 from sklearn_puffer._numerics import UNIT, log_sum, solved
 from sklearn_puffer._strategies.coupling_bounds import factor_of_shift
 from sklearn_puffer._strategies.derived_bounds import two_points
-from sklearn_puffer._strategies.shift_means import laplace_delta, power_majorant
+from sklearn_puffer._strategies.shift_means import laplace_delta
 from sklearn_puffer._strategies.transport import (
     bottleneck_coupling,
     cheapest_coupling,
@@ -85,7 +80,6 @@ from sklearn_puffer.priors import GaussianMixture, PriorPair
 _MOST_SIGNS = 12  # columns up to which all signs are looked at
 _ANGLES = np.linspace(-pi, pi, 513)
 _LEAST = 1e-150
-_LEAST_SPREAD, _HUGE = 1e-30, 1e150  # as in `_strategies.shift_means`
 _ROOM = 1e-13
 
 
@@ -118,9 +112,9 @@ class ComponentPairs:
         self.gains = np.diagonal(apart, axis1=2, axis2=3)  # (k, l, d): the diagonal of D
         # (k, d) and (l, d): variances of a column given the others, rounded down
         self.left = _given_the_others(first), _given_the_others(second)
-        # (k, l, h) and (k, l, d): deviations of s.(X - X'), and of each column of X - X', under a
-        # coupling; (2, k, l, d): those of what A and B have beyond a common part; all rounded up
-        self.spreads, self.widths = _move_spreads(first, second, self.same, self.signs)
+        # (k, l, h): deviations of s.(X - X') under a coupling; (2, k, l, d): those of what A and B
+        # have beyond a common part; all rounded up
+        self.spreads = _move_spreads(first, second, self.same, self.signs)
         self.rests = _beyond_the_common(first, second, self.same)
         # (k, l): the sum of the sizes of all entries of A and B, of which rounding takes a share
         sizes = np.abs(first).sum(axis=(1, 2))[:, None] + np.abs(second).sum(axis=(1, 2))
@@ -213,27 +207,7 @@ class ComponentPairs:
         else:
             assert isinstance(divergence, PowerMean)
             by_moves = _mean_powers(divergence.alpha, m, spread)
-            if not self.noise.is_exponential:
-                by_moves = np.fmin(by_moves, self._column_by_column(factor, notion, divergence))
         return np.asarray(np.minimum(shifted, by_moves))
-
-    def _column_by_column(self, factor: float, notion: Notion, mean: PowerMean) -> FloatArray:
-        """Return log E prod_k F(V_k), over alpha - 1, by Hoelder's inequality; V = X - X'."""
-        d = self.shifts.shape[2]
-        with np.errstate(over="ignore", under="ignore"):
-            m = self.shifts[~self.same] / factor
-            s = np.maximum(self.widths[~self.same] / factor, _LEAST_SPREAD * (1.0 + m))
-        logs = np.full(m.shape, np.inf)
-        usual = (m < _HUGE) & (s < _HUGE)
-        unit: Any = self.noise.with_scale(1.0)
-        majorant = _majorant_of_powers(unit, notion, mean.order, d)
-        logs[usual] = np.logaddexp(0.0, majorant.log_means(m[usual], s[usual]))
-        losses = np.full(self.same.shape, np.inf)
-        losses[~self.same] = logs.sum(axis=1) / (d * mean.order) * (1.0 + _ROOM)
-        return losses
-
-
-_majorant_of_powers = lru_cache(maxsize=16)(power_majorant)
 
 
 def _linear_and_mixed(
@@ -271,25 +245,20 @@ def _given_the_others(matrices: FloatArray) -> FloatArray:
 
 def _move_spreads(
     first: FloatArray, second: FloatArray, same: NDArray[np.bool_], signs: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    d = first.shape[1]
-    spreads, widths = np.zeros((*same.shape, max(len(signs), 1))), np.zeros((*same.shape, d))
+) -> FloatArray:
+    spreads = np.zeros((*same.shape, max(len(signs), 1)))
     if not signs.size:
-        return spreads, widths
+        return spreads
     roots = _lower_roots(first), _lower_roots(second)
     for i, j in np.argwhere(~same):
         ends = [(u[k], r[k], float(e[k])) for k, (u, r, e) in zip((i, j), roots, strict=True)]
         crossed = _crossed(first[i], second[j], ends)
         moves = first[i] + second[j] - crossed - crossed.T
         sizes = np.abs(first[i]) + np.abs(second[j]) + 2.0 * np.abs(crossed)
-        room = 8.0 * d**2 * UNIT * float(sizes.sum())
-        spreads[i, j] = _deviations(np.einsum("hi,ij,hj->h", signs, moves, signs), room)
-        widths[i, j] = _deviations(np.diagonal(moves), room)
-    return spreads, widths
-
-
-def _deviations(variances: FloatArray, room: float) -> FloatArray:
-    return np.asarray(np.sqrt(np.maximum(variances + room, 0.0)) * (1.0 + _ROOM))
+        variances = np.einsum("hi,ij,hj->h", signs, moves, signs)
+        variances += 8.0 * first.shape[1] ** 2 * UNIT * float(sizes.sum())
+        spreads[i, j] = np.sqrt(np.maximum(variances, 0.0)) * (1.0 + _ROOM)
+    return spreads
 
 
 def _beyond_the_common(
