@@ -1,6 +1,5 @@
 """The ledger: how long a check takes, and how that grows with what is on record."""
 
-import itertools
 import tempfile
 import time
 from dataclasses import replace
@@ -21,15 +20,12 @@ def rows(quick=False):
     n = 400 if quick else 20_000
     with tempfile.TemporaryDirectory() as folder:
         ledger = _ledger(folder, "laplace", _precisions(1))
-        measured = [
-            _checks("the noiser's own scales", ledger, n, lambda number: {}),
-            _checks("one scale, always another", ledger, n, _another),
-            _checks("two scales, always others", ledger, n, _others),
-            _checks("always another number of releases", ledger, n, _more),
-        ]
         near = _ledger(folder, "gaussian", _precisions(2), spent=999)
-        measured.append(_checks("Gaussian, nearly spent, always another", near, n, _another))
-        return [*measured, _spend(ledger, 5 if quick else 200)]
+        return [
+            _checks("Laplace", ledger, n),
+            _checks("Gaussian, nearly spent", near, n),
+            _spend(ledger, 5 if quick else 200),
+        ]
 
 
 def growth():
@@ -43,13 +39,13 @@ def _grown(n):
         _fill(ledger, n)
         return {
             "n": n,
-            "check": _median(ledger.allows, 5),
-            "spend": _median(lambda: ledger.spend({"age": 1e9}), 5),
+            "check": _median(ledger.left, 5),
+            "spend": _median(lambda: ledger.spend(), 5),
         }
 
 
-def _checks(name, ledger, n, question):
-    seconds = n * _seconds_a_check(ledger, n, question)
+def _checks(name, ledger, n):
+    seconds = n * _seconds_a_check(ledger, n)
     return alone(
         f"{n:,} ledger checks, {name}",
         seconds,
@@ -58,37 +54,20 @@ def _checks(name, ledger, n, question):
     )
 
 
-def _seconds_a_check(ledger, n, question):
+def _seconds_a_check(ledger, n):
     """Return the median CPU time over batches: no check waits, but others may hold the machine."""
-    numbers, size, taken = itertools.count(), n // BATCHES, []
+    size, taken = n // BATCHES, []
     for _ in range(BATCHES):
-        asked = [question(number) for number in itertools.islice(numbers, size)]
         start = time.process_time()
-        for arguments in asked:
-            ledger.allows(**arguments)
+        for _ in range(size):
+            ledger.left()
         taken.append((time.process_time() - start) / size)
     return median(taken)
 
 
 def _spend(ledger, repeats):
-    seconds = _median(lambda: ledger.spend({"age": 1e12}), repeats)
+    seconds = _median(lambda: ledger.spend(), repeats)
     return alone("one spend, on the disk when it returns", seconds, "mostly the disk's own time")
-
-
-def _scaled(age, **others):
-    return {"scales": {"age": age, **others}}
-
-
-def _another(number):
-    return _scaled(7e3 + number / 7.0)
-
-
-def _others(number):
-    return _scaled(7e3 + number / 7.0, pay=9e3 + number / 3.0)
-
-
-def _more(number):
-    return _scaled(1e7) | {"releases": number + 1}
 
 
 def _precisions(power):

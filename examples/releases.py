@@ -172,23 +172,17 @@ def keep_a_ledger(folder, table):
         with told(f"{FIRST}, {note}", ledger, FIRST):
             ledger.transform(noiser, first, dataset=FIRST, note=note)
 
-    print(
-        "\nOther patients, independent of these, have a budget of their own; scales may differ.\n"
-    )
+    print("\nOther patients, independent of these, have a budget of their own.\n")
     if SECOND not in ledger.datasets:
         ledger.add(SECOND)
-    larger = {name: 4 * theta for name, theta in noiser.theta_.items()}
-    with told(f"{SECOND}, at the noiser's scales", ledger, SECOND):
+    with told(SECOND, ledger, SECOND):
         ledger.transform(noiser, second, dataset=SECOND)
-    with told(f"{SECOND}, four times at four times the scales", ledger, SECOND):
-        ledger.spend(larger, releases=4, dataset=SECOND)
-    with told(f"{SECOND}, once more at four times the scales", ledger, SECOND):
-        ledger.spend(larger, dataset=SECOND)
+    with told(f"{SECOND}, by another program", ledger, SECOND):
+        ledger.spend(dataset=SECOND, note="by another program")
 
     print("\nOn record:\n")
     for entry in ledger.history():
-        scale = f"bmi at scale {entry.scales['bmi']:.4g}"
-        print(f"- {entry.dataset}: {entry.releases} time(s) {scale} {entry.note}".rstrip())
+        print(f"- {entry.dataset}: {entry.releases} time(s) {entry.note}".rstrip())
     print(f"\nWritten to {folder.resolve()}: noiser.joblib, noiser.ledger")
 
 

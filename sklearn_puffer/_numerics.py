@@ -50,15 +50,6 @@ def quotient_rounded_up(part: int, whole: int) -> float:
     return math.nextafter(nearest, math.inf) if short else nearest
 
 
-def rounded_down(exact: Fraction) -> float:
-    """Return the largest float at or below a fraction, or minus infinity.
-
-    >>> rounded_down(Fraction(1, 2)), rounded_down(Fraction(2, 3)) <= Fraction(2, 3)
-    (0.5, True)
-    """
-    return -rounded_up(-exact) + 0.0  # no negative zero
-
-
 def coarse_up(values: FloatArray | float) -> FloatArray:
     """Return the smallest floats of `COARSE_BITS` bits at or above the values, which are >= 0.
 

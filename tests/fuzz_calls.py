@@ -321,17 +321,13 @@ class Fuzz:
         if ledger is None:
             return
         for _ in range(3):
-            scales = self.pick([None, {"a": 1.0}, {"a": self.pick(ODD)}, *ODD])
             asked = {
                 "releases": self.pick([1, 1, 2, *ODD]),
                 "dataset": self.pick([None, "u", *ODD]),
             }
             asked = {key: value for key, value in asked.items() if self.chance(0.4)}
-            self.attempt("allows", lambda s=scales, a=asked: ledger.allows(s, **a), path)
             note = self.pick(["", "n", *ODD]) if self.chance(0.2) else ""
-            self.attempt(
-                "spend", lambda s=scales, a=asked, n=note: ledger.spend(s, note=n, **a), path
-            )
+            self.attempt("spend", lambda a=asked, n=note: ledger.spend(note=n, **a), path)
         self.attempt("left", lambda: ledger.left())
         if isinstance(owner, PufferfishSum):
             self.attempt("ledger release", lambda: ledger.release(owner, table), path)

@@ -394,10 +394,8 @@ def test_a_ledger_counts_the_noise_of_the_others_and_no_known_column(tmp_path):
     ledger = Ledger.create(tmp_path / "a.ledger", noiser)
     for _ in range(2):
         assert ledger.transform(noiser, NUMBERS)["one"].equals(NUMBERS["one"])
-    with pytest.raises(OverspentError, match="two"):
+    with pytest.raises(OverspentError, match="0 are left"):
         ledger.transform(noiser, NUMBERS)
-    ledger.spend({"one": 0.0})  # the same values once more
-    assert ledger.left().by_axis["one"] == math.inf
 
 
 CELLS = [(a, b, c) for a in range(3) for b in range(3) for c in range(2)]

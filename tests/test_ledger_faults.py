@@ -16,7 +16,6 @@ import sys
 import threading
 import time
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 
 import pandas as pd
@@ -117,6 +116,11 @@ def ledger(kind, path, noiser):
     return kind.made(path, noiser)
 
 
+def touch(sheet):
+    """Write a record that is another one at each write, and counts the same."""
+    sheet.write({**sheet.record, "touched": sheet.record.get("touched", 0) + 1})
+
+
 def names(path):
     return sorted(each.name for each in path.parent.iterdir())
 
@@ -133,6 +137,11 @@ def sql(*statements):
     return run
 
 
+def _exchanged(whole):
+    """Return a file whose second and third page have changed places."""
+    return whole[:4096] + whole[8192:12288] + whole[4096:8192] + whole[12288:]
+
+
 DAMAGES = {
     "emptied": lambda path: path.write_bytes(b""),
     "cut off": lambda path: path.write_bytes(path.read_bytes()[:5000]),
@@ -147,11 +156,9 @@ DAMAGES = {
     "no parts": sql("DROP TABLE parts"),
     "no head": sql("DELETE FROM head"),
     "two heads": sql("INSERT INTO head SELECT * FROM head"),
-    "another head": sql("UPDATE head SET text = replace(text, 'spent', 'spend') || ' '"),
-    "a head that is text": sql("UPDATE head SET text = CAST(text AS TEXT)"),
-    "a head that is nothing": sql("UPDATE head SET digest = 7"),
-    "other marks": sql("UPDATE head SET marks = marks || x'00'"),
-    "another number": sql("PRAGMA user_version = 7"),
+    "no text": sql("UPDATE head SET text = 7"),
+    "another text": sql("UPDATE head SET text = substr(text, 3)"),
+    "exchanged pages": lambda path: path.write_bytes(_exchanged(path.read_bytes())),
 }
 
 
@@ -175,7 +182,8 @@ def test_a_damaged_ledger_is_refused_and_left_as_it_is(ledger, kind, noiser, pat
 PERSONS_DAMAGED = {
     "no persons": sql("DELETE FROM parts"),
     "fewer persons": sql("UPDATE parts SET data = substr(data, 33)"),
-    "other releases": sql("UPDATE parts SET more = zeroblob(length(more))"),
+    "fewer releases": sql("UPDATE parts SET more = substr(more, 9)"),
+    "a part with another number": sql("UPDATE parts SET part = 1"),
     "a part that is text": sql("UPDATE parts SET data = 'text'"),
     "a part that is a number": sql("UPDATE parts SET more = 5"),
 }
@@ -187,79 +195,8 @@ def test_persons_that_were_damaged_are_refused(path, noiser, damage):
     Persons.spend(ledger, noiser, "a")
     damage(path)
     for use in (lambda: Persons.spend(ledger, noiser, "b"), lambda: ledger.left(0)):
-        with pytest.raises(LedgerError, match=r"not what was written|of another type"):
+        with pytest.raises(LedgerError, match=r"is not a ledger, or a damaged one"):
             use()
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        "DELETE FROM lines WHERE line = 1",
-        "DELETE FROM lines WHERE line = 0",
-        "UPDATE lines SET text = replace(text, 'one', 'two')",
-        "UPDATE lines SET line = line + 1 WHERE line = 1",
-        "INSERT INTO lines SELECT 2, text FROM lines WHERE line = 1",
-    ],
-)
-def test_calls_that_are_gone_doubled_or_changed_are_noticed(path, noiser, change):
-    ledger = Persons.made(path, noiser)
-    for name in ("one", "more"):
-        Persons.spend(ledger, noiser, name)
-    sql(change)(path)
-    with pytest.raises(LedgerError, match=r"calls are not those|of another type"):
-        ledger.history()
-
-
-@pytest.mark.parametrize("table", ["head", "parts"])
-def test_a_table_that_is_older_than_the_rest_of_the_file_is_noticed(
-    ledger, kind, noiser, path, table
-):
-    """As after a write that the disk confirmed and lost."""
-    kind.spend(ledger, noiser, "a")
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        old = connection.execute(f"SELECT * FROM {table}").fetchall()
-    kind.spend(ledger, noiser, "b")
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute(f"DELETE FROM {table}")
-        for row in old:
-            marks = ", ".join("?" for _ in row)
-            connection.execute(f"INSERT INTO {table} VALUES ({marks})", row)
-    if old:
-        with pytest.raises(LedgerError, match="a damaged one"):
-            kind.spend(ledger, noiser, "c")
-
-
-def flipped(path, whole, bits):
-    for bit in bits:
-        data = bytearray(whole)
-        data[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(data)
-        yield bit
-
-
-def check_flips(kind, path, noiser, bits):
-    """Both planned releases are spent: whatever bit is flipped, nobody gets a third."""
-    ledger = kind.made(path, noiser)
-    for name in "ab":
-        kind.spend(ledger, noiser, name)
-    ledger, refused = kind.opener(path, noiser), 0
-    for _ in flipped(path, path.read_bytes(), bits(path.stat().st_size * 8)):
-        with pytest.raises((LedgerError, OverspentError)):
-            kind.spend(ledger, noiser, "c")
-        with contextlib.suppress(LedgerError):
-            assert kind.left(ledger) == 0
-            assert kind.on_record(ledger) == {"a": 1, "b": 1}
-            refused -= 1
-        refused += 1
-    return refused
-
-
-@pytest.mark.slow
-def test_a_flipped_bit_gives_nobody_a_third_release(kind, path, noiser):
-    def some(n):
-        return random.Random(5).sample(range(n), 200) + list(range(0, 800, 12))
-
-    assert check_flips(kind, path, noiser, some) > 20
 
 
 def test_a_file_cut_off_anywhere_is_refused(ledger, kind, noiser, path):
@@ -272,25 +209,13 @@ def test_a_file_cut_off_anywhere_is_refused(ledger, kind, noiser, path):
                 use()
 
 
-def digest(number, *texts):
-    """Return the digest of a head, as anybody can compute it."""
-    found = blake2b(digest_size=16)
-    for text in (number.to_bytes(4, "big"), *texts):
-        found.update(len(text).to_bytes(8, "big") + text)
-    return found.digest()
-
-
 def forge(path, change):
-    """Change the record of a ledger, with a digest that fits."""
+    """Change the record of a ledger."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        [(text, marks, before)] = connection.execute("SELECT * FROM head").fetchall()
-        [(number,)] = connection.execute("PRAGMA user_version").fetchall()
-        assert before == digest(number, text, marks)
+        [(text,)] = connection.execute("SELECT text FROM head").fetchall()
         record = json.loads(text)
         change(record)
-        text = json.dumps(record).encode()
-        row = text, digest(number, text, marks)
-        connection.execute("UPDATE head SET text = ?, digest = ?", row)
+        connection.execute("UPDATE head SET text = ?", (json.dumps(record).encode(),))
 
 
 FORGED = {
@@ -300,7 +225,6 @@ FORGED = {
     "a rule that is a list": lambda r: r.update(rule=[1]),
     "no rule": lambda r: r.pop("rule"),
     "a scale that is a word": lambda r: r.update(scales=[["cars", "wide"]]),
-    "lines that are a word": lambda r: r.update(lines="xx"),
     "no schema": lambda r: r.pop("schema"),
 }
 FORGED_TABLES = {
@@ -326,7 +250,7 @@ FORGED_PERSONS = {
     [(Tables, each) for each in (FORGED | FORGED_TABLES).values()]
     + [(Persons, each) for each in (FORGED | FORGED_PERSONS).values()],
 )
-def test_a_file_whose_digest_fits_nonsense_is_refused_at_once(kind, path, noiser, change):
+def test_a_file_that_holds_nonsense_is_refused_at_once(kind, path, noiser, change):
     ledger = kind.made(path, noiser)
     kind.spend(ledger, noiser, "a")
     forge(path, change)
@@ -404,7 +328,7 @@ def test_a_ledger_that_goes_in_the_middle_of_a_spend_makes_it_fail(
     with monkeypatch.context() as patch:
         patch.setattr(store.Account, "_sheet", meanwhile)
         with pytest.raises(OSError, match="cannot be read or written, and nothing was spent"):
-            ledger._change(lambda sheet: sheet.write(sheet.record))
+            ledger._change(touch)
     path.with_name("away").replace(path)
     assert kind.left(ledger) == 2
 
@@ -494,7 +418,7 @@ def test_a_state_that_the_disk_does_not_confirm_counts_as_spent(ledger, kind, no
     with monkeypatch.context() as patch:
         connecting(patch, lambda connect, args, options: connect(*args, **options, factory=Failing))
         with pytest.raises(OSError, match="is on record or will be undone"):
-            ledger._change(lambda sheet: sheet.write(sheet.record))
+            ledger._change(touch)
     assert kind.left(ledger) == 2
     kind.spend(ledger, noiser, "a")
     assert kind.left(ledger) == 1
@@ -729,7 +653,7 @@ def test_no_ctrl_c_is_lost_while_a_ledger_works(kind, path, noiser, monkeypatch)
             signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.0005, 0.02))
             try:
                 while len(heard) == raised:
-                    ledger._change(lambda sheet: sheet.write(sheet.record))
+                    ledger._change(touch)
                     kind.left(other)
                     kind.left(ledger)
             except KeyboardInterrupt:
@@ -776,7 +700,7 @@ def die(kind, path, noiser, step):
     ledger = {Tables: Ledger, Persons: PersonLedger}[kind]
     own = (KEY,) if kind is Persons else ()
     ledger = ledger(path, noiser.certificate_.fingerprint, *own)
-    ledger._change(lambda sheet: sheet.write(sheet.record))
+    ledger._change(touch)
 
 
 @pytest.mark.slow
@@ -785,7 +709,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_a_whole_state(
     ledger, kind, noiser, path, step
 ):
     def number():
-        return ledger._read(lambda sheet: sheet.number)
+        return ledger._read(lambda sheet: sheet.record.get("touched", 0))
 
     before = number()
     process = processes().Process(target=die, args=(kind, path, noiser, step))

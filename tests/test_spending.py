@@ -2,7 +2,6 @@
 
 import json
 import math
-import sys
 from fractions import Fraction
 
 import numpy as np
@@ -229,14 +228,6 @@ def test_a_history_is_allowed_exactly_where_the_exact_sum_is_within_the_budget(
     total = sum((n / Fraction(s) ** power for s, n in counts.items()), Fraction(0))
     rule = Precisions.of_scales(power, {"x": theta})
     assert rule.allows({"x": counts}) == (total <= 1 / Fraction(theta) ** power)
-    left = Fraction(rule.left({"x": counts})["x"])
-    exact = 1 / Fraction(theta) ** power - total
-    assert 0 <= left <= max(exact, 0)
-    assert (
-        left
-        >= exact * (1 - Fraction(1, 2**50))
-        - Fraction(len(counts), 2**120) / Fraction(theta) ** power
-    )
 
 
 @pytest.mark.parametrize("scales", [[3.0, 6.0, 6.0, 3.0], [7.0] * 7, [2.0, 4.0, 8.0, 8.0]])
@@ -254,22 +245,19 @@ def test_a_million_additions_do_not_drift():
     rule = Precisions.of_scales(1, {"x": 0.1})
     assert rule.allows({"x": {scale: 10**6}})
     assert not rule.allows({"x": {1e14: 1}}, {"x": {scale: 10**6}})
-    assert rule.left({"x": {scale: 10**6}})["x"] < 1e-14
 
 
 def test_an_axis_without_noise_costs_nothing_and_others_still_count():
     rule = Precisions.of_scales(1, {"x": 0.0, 1: 2.0})
     assert rule.allows({"x": {0.0: 10**9, 1e-300: 5}, 1: {2.0: 1}})
     assert not rule.allows({"x": {0.0: 1}, 1: {2.0: 2}})
-    assert rule.left({"x": {0.0: 3}}) == {"x": math.inf, 1: 0.5}
     with pytest.raises(ValueError, match="scale of 1 must be positive"):
         rule.allows({1: {0.0: 1}})
 
 
-def test_nothing_spent_is_allowed_and_leaves_the_whole_budget():
+def test_nothing_spent_is_allowed():
     rule = Precisions.of_scales(2, {"x": 0.5})
     assert rule.allows({})
-    assert rule.left({}) == {"x": 4.0}
 
 
 @pytest.mark.parametrize("theta", [5e-324, 1e-300, 1e300])
@@ -279,7 +267,6 @@ def test_scales_at_the_ends_of_the_floats_are_counted_exactly(theta):
         assert rule.allows({"x": {theta: 1}})
         assert not rule.allows({"x": {theta: 1, 1.7e308: 1}})
         assert rule_from_dict(rule.to_dict()) == rule
-        assert 0.0 <= rule.left({})["x"] <= sys.float_info.max
 
 
 def test_no_axis_is_drawn_more_often_than_its_draws():
@@ -351,7 +338,6 @@ def test_a_refused_rule_lets_each_column_go_once():
     assert not rule.allows({"y": {3.0: 2}})
     assert not rule.allows({"y": {3.0: 1, 4.0: 1}})
     assert not rule.allows({"x": {9.0: 1}}, {"x": {0.5: 1}})  # on record, be it how it may
-    assert rule.left(had) == {"x": 0.0, "y": 1.0, "z": math.inf}
 
 
 def test_a_refused_rule_without_scales_lets_nothing_go():
@@ -375,7 +361,6 @@ def test_a_rule_survives_json(rule):
     for count in (1, 2, 5, 100):
         spent = {axis: {1.7: count}}
         assert again.allows(spent) == rule.allows(spent)
-        assert again.left(spent) == rule.left(spent)
 
 
 def read_budget(budget):

@@ -69,7 +69,6 @@ from typing import Any, ClassVar
 
 from sklearn_puffer._base import check_choice, check_count, check_positive
 from sklearn_puffer._noise import Mixing, Unchanged, kept_numerator
-from sklearn_puffer._numerics import rounded_down
 from sklearn_puffer._words import plain, quoted
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion
@@ -194,18 +193,6 @@ class Rule(ABC):
         ]
         return most if (most := min(times, default=math.inf)) < _ENDLESS else math.inf
 
-    def left(self, spent: Spent) -> dict[Axis, float]:
-        """Return the budget left on each axis, rounded down; infinite where no noise is needed.
-
-        A sum of precisions for `Precisions`, a number of releases for `Refused`.
-        """
-        _check_spent(self, spent)
-        rooms = {axis: self._room(axis, spent.get(axis, {})) for axis in self.budgets}
-        return {
-            axis: room if isinstance(room, float) else rounded_down(Fraction(room))
-            for axis, room in rooms.items()
-        }
-
     def _room(self, axis: Axis, spent: Mapping[float, int]) -> Amount:
         if self.is_free(axis):
             return math.inf
@@ -260,8 +247,6 @@ class Precisions(Rule):
     >>> rule = Precisions.of_scales(1, {"age": 2.0})
     >>> rule.allows({"age": {4.0: 2}}), rule.allows({"age": {4.0: 2, 1e9: 1}})
     (True, False)
-    >>> rule.left({"age": {4.0: 1}})
-    {'age': 0.25}
     """
 
     power: int

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Number
 from typing import Any, Self
 
 from sklearn_puffer._base import check_count
-from sklearn_puffer._certificates import Axis, OverspentError, Spent
+from sklearn_puffer._certificates import Axis, OverspentError
 from sklearn_puffer._documents import Page, Section
 from sklearn_puffer._ledgers.store import (
     SCHEMAS,
@@ -25,7 +24,7 @@ from sklearn_puffer._ledgers.store import (
     scales_to,
 )
 from sklearn_puffer._release import NONSENSE
-from sklearn_puffer._words import listed, plain, quoted, shown
+from sklearn_puffer._words import listed, quoted, shown
 
 
 @dataclass(frozen=True)
@@ -36,15 +35,11 @@ class Left:
     ----------
     dataset : str
     releases : int or float
-        How many more releases of all columns at the noiser's own scales; infinite without end.
-    by_axis : dict
-        What is left on each axis, rounded down: a sum of precisions 1/theta (Laplace) or 1/sigma^2
-        (Gaussian), or a number of releases where nothing adds up.
+        How many more releases; infinite without end.
     """
 
     dataset: str
     releases: float
-    by_axis: Mapping[Axis, float]
 
 
 @dataclass(frozen=True)
@@ -67,15 +62,15 @@ class State(LedgerTerms):
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
         """Return the state that `to_record` wrote; a damaged record raises any error."""
-        spent = tuple(_entry(*entry) for entry in record["spent"])
+        spent = tuple(
+            Entry(dataset, scales_from(scales), check_count(releases, "releases"), note)
+            for dataset, scales, releases, note in record["spent"]
+        )
         state = cls.read(record, tuple(record["datasets"]), spent)
-        datasets, columns = state.datasets, state.scales.keys()
-        if not datasets or not all(isinstance(name, str) for name in datasets):
-            raise TypeError("datasets are not names")
-        if state.rule.axes and not columns <= set(state.rule.axes):
-            raise ValueError("the rule does not know the columns")
-        if not all(e.dataset in datasets and e.scales.keys() <= columns for e in spent):
-            raise ValueError("what was spent is of no dataset or column")
+        for entry in spent:
+            state.name(entry.dataset)
+        for name in _check_datasets(state.datasets):
+            state.left(name)
         return state
 
     def to_record(self) -> dict[str, Any]:
@@ -98,43 +93,20 @@ class State(LedgerTerms):
             )
         return dataset
 
-    def entry(
-        self, scales: Mapping[Axis, float] | None, releases: int, dataset: str | None, note: str
-    ) -> Entry:
-        """Return checked arguments of a spend as an entry."""
+    def entry(self, releases: int, dataset: str | None, note: str) -> Entry:
+        """Return checked arguments of a spend as an entry; refuse one beyond the budget."""
+        count = check_count(releases, "releases")
         if not isinstance(note, str):
             raise TypeError(f"note must be a string, got {quoted(note)}.")
-        if scales is None:
-            scales = self.scales
-        elif not scales or not scales.keys() <= self.scales.keys():
-            names = listed(tuple(self.scales))
-            raise ValueError(f"scales must name some of the columns {names}, got {dict(scales)}.")
-        return Entry(self.name(dataset), scales, releases, note)
-
-    def allows(self, entry: Entry) -> bool:
-        """Return whether the budget suffices for further releases."""
-        release = counts_of([(entry.scales, entry.releases)])
-        return self.rule.allows(release, self.spent(entry.dataset))
-
-    def check(self, entry: Entry) -> None:
-        """Refuse releases that overspend the budget."""
-        if not self.allows(entry):
-            raise OverspentError(self._overspent(entry))
-
-    def _overspent(self, entry: Entry) -> str:
-        left, draws = self.left(entry.dataset), getattr(self.rule, "draws", None)
-        most = f" (each column {draws} time(s) at most)" if draws else ""
-        advice = "Ask for larger scales, or fit with more releases before the first one."
-        at = f" at {_short(entry.scales)}" if entry.scales else ""
-        reason = getattr(self.rule, "reason", advice)
-        if left.by_axis:
-            columns = f" at the noiser's own scales, or {_short(left.by_axis)} by column{most}"
-        else:
-            columns, reason = "", f"{reason} Other people are another data set (dataset=)."
-        return (
-            f"{entry.releases} more release(s) of {entry.dataset!r}{at} would overspend the "
-            f"ledger, and nothing was spent; left are {left.releases} release(s){columns}. "
-            f"{reason[0].upper()}{reason[1:]}"
+        left = self.left(self.name(dataset))
+        if count <= left.releases:
+            return Entry(left.dataset, self.scales, count, note)
+        way = getattr(self.rule, "reason", "Fit with more releases before the first one.")
+        if not self.rule.axes:  # of whole rows
+            way = f"{way} Other people are another data set (dataset=)."
+        raise OverspentError(
+            f"{count} more release(s) of {left.dataset!r} would overspend the ledger, and nothing "
+            f"was spent; {left.releases} are left. {way[0].upper()}{way[1:]}"
         )
 
     def plus(self, entry: Entry) -> State:
@@ -148,23 +120,8 @@ class State(LedgerTerms):
 
     def left(self, dataset: str) -> Left:
         """Return what may still be released of a dataset."""
-        return Left(dataset, *self.remaining(self.spent(dataset)))
-
-    def spent(self, dataset: str) -> Spent:
-        """Return how often each axis of a dataset was released at each scale."""
-        return counts_of((e.scales, e.releases) for e in self.entries if e.dataset == dataset)
-
-
-def _entry(dataset: Any, scales: Any, releases: Any, note: Any) -> Entry:
-    """Return an entry as read from a file."""
-    if not (isinstance(dataset, str) and isinstance(note, str)):
-        raise TypeError("dataset or note is no string")
-    return Entry(dataset, scales_from(scales), check_count(releases, "releases"), note)
-
-
-def _short(numbers: Mapping[Axis, float]) -> str:
-    """Return numbers by axis, rounded to six digits for a message."""
-    return "{" + ", ".join(f"{axis!r}: {number:.6g}" for axis, number in numbers.items()) + "}"
+        spent = counts_of((e.scales, e.releases) for e in self.entries if e.dataset == dataset)
+        return Left(dataset, self.remaining(spent))
 
 
 _SHOWN = 10  # entries on a page
@@ -303,7 +260,7 @@ class Ledger(Account[State]):
         """
         certificate = certificate_for(noiser)
         ledger = cls(path, certificate.fingerprint, timeout)
-        ledger._check_noiser(certificate)
+        ledger._check_whole(certificate)
         return ledger
 
     @property
@@ -311,28 +268,18 @@ class Ledger(Account[State]):
         """Names of the datasets."""
         return self._held().datasets
 
-    def spend(
-        self,
-        scales: Mapping[Axis, float] | None = None,
-        *,
-        releases: int = 1,
-        dataset: str | None = None,
-        note: str = "",
-    ) -> Left:
+    def spend(self, *, releases: int = 1, dataset: str | None = None, note: str = "") -> Left:
         """Put releases on record that are about to happen.
 
         Parameters
         ----------
-        scales : dict of column to float, optional
-            Scales of the noise, in the columns' units, where they are not the noiser's own; only
-            these columns are then released.
         releases : int, default=1
             How many.
         dataset : str, optional
             May be left out where there is only one.
         note : str, default=""
-            Releases of the same dataset, scales and note are counted together, so that the file
-            stays small; every new note adds to it.
+            Releases of the same dataset and note are counted together, so that the file stays
+            small; every new note adds to it.
 
         Returns
         -------
@@ -355,44 +302,15 @@ class Ledger(Account[State]):
         on the disk, and for a disk that does not confirm it, which the message says: then the
         spend may be on record, and be more than was released, never less.
         """
-        amounts, count = _numbers(scales), check_count(releases, "releases")
 
         def record(sheet: Sheet) -> Left:
             state = self._state(sheet)
-            entry = state.entry(amounts, count, dataset, note)
-            state.check(entry)
+            entry = state.entry(releases, dataset, note)
             after = state.plus(entry)
             sheet.write(after.to_record())
             return after.left(entry.dataset)  # computed before the commit, as it might fail
 
         return self._change(record)
-
-    def allows(
-        self,
-        scales: Mapping[Axis, float] | None = None,
-        *,
-        releases: int = 1,
-        dataset: str | None = None,
-    ) -> bool:
-        """Return whether `spend` would succeed now; another process may be faster.
-
-        Parameters
-        ----------
-        scales : dict of column to float, optional
-            As in `spend`, and with the same errors.
-        releases : int, default=1
-            How many.
-        dataset : str, optional
-            May be left out where there is only one.
-
-        Returns
-        -------
-        bool
-            Nothing is spent.
-        """
-        amounts, count = _numbers(scales), check_count(releases, "releases")
-        state = self._held()
-        return state.allows(state.entry(amounts, count, dataset, ""))
 
     def left(self, dataset: str | None = None) -> Left:
         """Return what may still be released of a dataset.
@@ -405,7 +323,7 @@ class Ledger(Account[State]):
         Returns
         -------
         Left
-            In releases at the noiser's own scales, and what is left on each axis.
+            How many more releases.
         """
         state = self._held()
         return state.left(state.name(dataset))
@@ -416,7 +334,7 @@ class Ledger(Account[State]):
         Returns
         -------
         tuple of Entry
-            In the order in which each kind of release came first.
+            In the order in which each kind of release came first, with its scales.
         """
         return self._held().entries
 
@@ -515,7 +433,7 @@ class Ledger(Account[State]):
     ) -> Any:
         """Compute a release, put it on record, and only then return it."""
         state = self._check_noiser(certificate_for(noiser))
-        state.check(state.entry(None, 1, dataset, note))
+        state.entry(1, dataset, note)
         released = compute()
         try:
             self.spend(dataset=dataset, note=note)
@@ -532,19 +450,13 @@ class Ledger(Account[State]):
         n = sum(entry.releases for entry in state.entries)
         left = [[shown(name), str(state.left(name).releases)] for name in state.datasets]
         entries = [
-            [
-                shown(entry.dataset),
-                str(entry.releases),
-                ", ".join(f"{shown(axis)} {scale:.4g}" for axis, scale in entry.scales.items()),
-                shown(entry.note) if entry.note else "",
-            ]
+            [shown(entry.dataset), str(entry.releases), shown(entry.note) if entry.note else ""]
             for entry in state.entries[-_SHOWN:]
         ]
-        releases, equal = "releases at the noiser's own scales", "equal releases are one entry"
-        heads = ["data set", "releases left"], ["data set", "releases", "scales", "note"]
+        heads = ["data set", "releases left"], ["data set", "releases", "note"]
         sections = [
-            Section("Left", releases, [heads[0], *left]),
-            Section(f"Last {_SHOWN} entries", equal, [heads[1], *entries]),
+            Section("Left", "", [heads[0], *left]),
+            Section(f"Last {_SHOWN} entries", "equal releases are one", [heads[1], *entries]),
         ]
         lines = [f"{n:,} release(s) of {len(state.datasets):,} data set(s) are on record."]
         return Page(f"Ledger {shown(str(self.path))}", lines, sections)
@@ -557,19 +469,6 @@ class Ledger(Account[State]):
         if state.fingerprint != self.fingerprint:
             raise LedgerError(foreign(self.path))
         return state
-
-
-def _numbers(scales: Any) -> dict[Axis, float] | None:
-    if scales is None:
-        return None
-    try:
-        if any(isinstance(x, bool) or not isinstance(x, Number) for x in scales.values()):
-            raise TypeError("words, bytes and truth values are no scales")
-        return {plain(axis): float(scale) for axis, scale in scales.items()}
-    except (AttributeError, TypeError, ValueError, OverflowError) as fault:
-        raise TypeError(
-            f"scales must be a dict of columns to numbers, or None, got {quoted(scales)}."
-        ) from fault
 
 
 def _check_datasets(names: Sequence[str]) -> tuple[str, ...]:

@@ -243,7 +243,7 @@ class PersonLedger(Account[About]):
         """
         certificate = certificate_for(noiser)
         ledger = cls(path, certificate.fingerprint, key, timeout)
-        ledger._check_noiser(certificate)
+        ledger._check_whole(certificate)
         return ledger
 
     _kind = "PersonLedger"

@@ -110,15 +110,12 @@ class PersonLeft:
     Attributes
     ----------
     releases : int or float
-        How many more releases of all columns at the noiser's own scales; infinite without end.
-    by_axis : dict
-        What is left on each axis, rounded down, as in `Ledger.left`.
+        How many more releases; infinite without end.
     released : int
         How many releases are on record; the same noise again is none.
     """
 
     releases: float
-    by_axis: Mapping[Axis, float]
     released: int
 
 
@@ -261,7 +258,7 @@ class Book:
         return [(size, self._left(counts)) for size, counts in pairs if size]
 
     def _left(self, counts: Counts) -> PersonLeft:
-        return PersonLeft(*self.about.remaining(self._spent(counts)), sum(n for _, n in counts))
+        return PersonLeft(self.about.remaining(self._spent(counts)), sum(n for _, n in counts))
 
     def _spent(self, counts: Counts) -> Spent:
         return counts_of((self.kinds[kind], n) for kind, n in counts)

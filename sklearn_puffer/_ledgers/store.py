@@ -1,4 +1,4 @@
-"""What both ledgers share: an SQLite file with checksums, its transactions, and its owner.
+"""What both ledgers share: an SQLite file, its transactions, and its owner.
 
 At least as much is on record as was released, whatever happens to the processes:
 
@@ -9,14 +9,12 @@ At least as much is on record as was released, whatever happens to the processes
 - A connection lives for one transaction, and a fork waits for its end: a child process inherits no
   connection and no lock. A process that finds the file locked holds nothing while it waits. No
   object has a finalizer, which could swallow an interrupt.
-- The *head* is a JSON record with the number of its changes and the checksum (mark) of every *part*
-  (the persons of a `PersonLedger`). A digest covers all of that. A part is read only if it has the
-  checksum in the head. The number of changes is also in the header of the file. So these are
-  noticed: a flipped bit in anything that is read, a part that is missing, doubled or older than the
-  head, and a head that is older than the file. *Lines* (calls) are only appended; each digest
-  covers the one before, and the head has the last.
+- The *head* is a JSON record. *Parts* are the persons of a `PersonLedger`, and *lines* its calls,
+  which are only appended. When a ledger is opened, SQLite checks all pages (``integrity_check``),
+  and later those that it reads: a file that was cut off, or pages that are not where they should
+  be, are noticed. Bits that a disk has flipped in a number are not.
 
-Nothing depends on the clock but the timeout. Checksums detect accidents, and no forgery.
+Nothing depends on the clock but the timeout.
 """
 
 from __future__ import annotations
@@ -32,7 +30,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import blake2b
 from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -61,11 +58,13 @@ from sklearn_puffer._words import plain, quoted
 Answer = TypeVar("Answer")
 
 TABLES = (
-    "CREATE TABLE head (text BLOB NOT NULL, marks BLOB NOT NULL, digest BLOB NOT NULL)",
+    "CREATE TABLE head (text BLOB NOT NULL)",
     "CREATE TABLE parts (part INTEGER PRIMARY KEY, data BLOB NOT NULL, more BLOB NOT NULL)",
     "CREATE TABLE lines (line INTEGER PRIMARY KEY, text BLOB NOT NULL)",
 )
-_PAGE, _MARK, _DIGEST = 4096, 8, 16  # bytes
+# of files that were made when the ledger had checksums of its own
+_HEAD_BEFORE = "CREATE TABLE head (text BLOB NOT NULL, marks BLOB NOT NULL, digest BLOB NOT NULL)"
+_PAGE = 4096  # bytes
 _SAFELY = ("synchronous=EXTRA", "fullfsync=1", "trusted_schema=0", "cell_size_check=1")
 _PAUSE = 0.005  # seconds
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
@@ -115,88 +114,52 @@ SCHEMAS = {"Ledger": "sklearn_puffer.ledger/2", "PersonLedger": "sklearn_puffer.
 
 
 class Sheet:
-    """What a ledger holds, within one transaction.
-
-    ``record`` is the head, as plain values for JSON, and ``number`` how often it was changed.
-    """
+    """What a ledger holds, within one transaction; ``record`` is the head, plain for JSON."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._run = connection.execute
         self.record: dict[str, Any] = {}
-        self._marks, self.number = bytearray(), -1
-        self._n_lines, self._chain = 0, b""
+        self.n_parts = 0
 
     def read(self) -> None:
         """Read the head; any error is that of a damaged one."""
-        [(text, marks, digest)] = self._run("SELECT text, marks, digest FROM head").fetchall()
-        [(number,)] = self._run("PRAGMA user_version").fetchall()
-        if digest != _digest(number.to_bytes(4, "big"), text, marks):
-            raise ValueError("its digest does not fit")
-        self.number, self._marks, self.record = number, bytearray(marks), json.loads(text)
-        n_lines, chain = self.record.pop("lines")
-        self._n_lines, self._chain = n_lines, bytes.fromhex(chain)
+        [(text,)] = self._run("SELECT text FROM head").fetchall()
+        [(n_parts, last)] = self._run("SELECT count(*), max(part) FROM parts").fetchall()
+        if n_parts and not (n_parts.bit_count() == 1 and last == n_parts - 1):
+            raise ValueError("some parts are missing")
+        self.record, self.n_parts = json.loads(text), n_parts
 
-    @property
-    def n_parts(self) -> int:
-        """How many parts there are."""
-        return len(self._marks) // _MARK
+    def faults(self) -> list[Any]:
+        """Return what SQLite finds in all pages: that they are ok, or the first fault."""
+        return self._run("PRAGMA integrity_check(1)").fetchall()
 
     def part(self, number: int) -> tuple[bytes, bytes]:
         """Return the two texts of a part, as `put` had them."""
         query = "SELECT data, more FROM parts WHERE part = ?"
-        row: Any = self._run(query, (number,)).fetchone()
-        mark = self._marks[_MARK * number : _MARK * (number + 1)]
-        if row is None or mark != _digest(*row, size=_MARK):
-            raise DamagedError("what it has of some persons is not what was written")
-        return row[0], row[1]
+        [(data, more)] = self._run(query, (number,)).fetchall()
+        return data, more
 
     def put(self, number: int, data: bytes, more: bytes) -> None:
         """Write a part."""
         self._run("INSERT OR REPLACE INTO parts VALUES (?, ?, ?)", (number, data, more))
-        place = slice(_MARK * number, _MARK * (number + 1))
-        self._marks[place] = _digest(data, more, size=_MARK)
 
     def divide(self, n_parts: int) -> None:
         """Drop all parts, and make room for ``n_parts`` others, each of which must be put."""
         self._run("DELETE FROM parts")
-        self._marks = bytearray(_MARK * n_parts)
+        self.n_parts = n_parts
 
     def append(self, line: Any) -> None:
         """Append a line of plain values for JSON."""
-        text = _text(line)
-        self._run("INSERT INTO lines VALUES (?, ?)", (self._n_lines, text))
-        self._n_lines, self._chain = self._n_lines + 1, _digest(self._chain, text)
+        self._run("INSERT INTO lines (text) VALUES (?)", (_text(line),))
 
     def lines(self) -> list[Any]:
         """Return all lines."""
-        lines = self._run("SELECT line, text FROM lines ORDER BY line").fetchall()
-        chain = b""
-        for number, (line, text) in enumerate(lines):
-            chain = _digest(chain, text) if line == number else b"out of order"
-        if (len(lines), chain) != (self._n_lines, self._chain):
-            raise DamagedError("its calls are not those that were written")
-        return [json.loads(text) for _, text in lines]
+        lines = self._run("SELECT text FROM lines ORDER BY line").fetchall()
+        return [json.loads(text) for (text,) in lines]
 
     def write(self, record: dict[str, Any]) -> None:
-        """Write the head anew, with the marks of all parts and the chain of all lines."""
-        text = _text(record | {"lines": [self._n_lines, self._chain.hex()]})
-        number = (self.number + 1) % 2**31
-        digest = _digest(number.to_bytes(4, "big"), text, bytes(self._marks))
-        self._run("DELETE FROM head")
-        self._run("INSERT INTO head VALUES (?, ?, ?)", (text, bytes(self._marks), digest))
-        self._run(f"PRAGMA user_version = {number}")
-        self.number = number
-
-
-def _digest(*texts: bytes, size: int = _DIGEST) -> bytes:
-    """Return a digest of texts and their lengths."""
-    state = blake2b(digest_size=size)
-    for text in texts:
-        if not isinstance(text, bytes):
-            raise DamagedError("some of it is of another type")
-        state.update(len(text).to_bytes(8, "big"))
-        state.update(text)
-    return state.digest()
+        """Write the head anew."""
+        self._run("UPDATE head SET text = ?", (_text(record),))
 
 
 def _text(value: Any) -> bytes:
@@ -231,9 +194,9 @@ class LedgerTerms:
         rule, scales = rule_from_dict(record["rule"]), scales_from(record["scales"])
         return cls(record["fingerprint"], rule, scales, *further)
 
-    def remaining(self, spent: Spent) -> tuple[float, dict[Axis, float]]:
-        """Return how many releases of all columns are left, and what is left on each axis."""
-        return self.rule.times(counts_of([(self.scales, 1)]), spent), self.rule.left(spent)
+    def remaining(self, spent: Spent) -> float:
+        """Return how many releases are left."""
+        return self.rule.times(counts_of([(self.scales, 1)]), spent)
 
     def to_record(self) -> dict[str, Any]:
         """Return the terms as plain values."""
@@ -283,9 +246,15 @@ class Account(ABC, Generic[Held]):
     def _repr_html_(self) -> str:
         return self._page().notebook()
 
-    def _check_noiser(self, certificate: Any, held: Held | None = None) -> Held:
+    def _check_whole(self, certificate: Any) -> None:
+        """Refuse the ledger of another noiser, or one whose pages are not as SQLite wrote them."""
+        self._check_noiser(certificate)
+        if self._read(lambda sheet: sheet.faults()) != [("ok",)]:
+            raise self._damaged("its pages are not those that were written")
+
+    def _check_noiser(self, certificate: Any) -> Held:
         """Return the terms on record, or refuse the certificate of another noiser."""
-        held = self._held() if held is None else held
+        held = self._held()
         ledger = held.fingerprint, held.scales, held.rule
         if ledger != (certificate.fingerprint, scales_of(certificate), certificate.rule):
             raise LedgerError(foreign(self.path))
@@ -301,7 +270,8 @@ class Account(ABC, Generic[Held]):
             )
         connection = sqlite3.connect(":memory:", isolation_level=None)
         try:
-            for statement in (f"PRAGMA page_size={_PAGE}", *TABLES):
+            first = "INSERT INTO head VALUES (x'')"
+            for statement in (f"PRAGMA page_size={_PAGE}", *TABLES, first):
                 connection.execute(statement)
             fill(Sheet(connection))
             write_new(self.path, connection.serialize(), private=True)
@@ -408,7 +378,7 @@ class Account(ABC, Generic[Held]):
             raise DamagedError("it is cut off")
         query = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL"
         tables = [str(sql) for (sql,) in connection.execute(query).fetchall()]
-        if sorted(tables) != sorted(TABLES):
+        if sorted(tables) not in (sorted(TABLES), sorted((_HEAD_BEFORE, *TABLES[1:]))):
             raise DamagedError("its tables are others")
         sheet = Sheet(connection)
         try:
