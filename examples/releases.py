@@ -206,7 +206,7 @@ def told(what, ledger, dataset):
     except OverspentError as refusal:
         print(textwrap.fill(f"- {what}: REFUSED. {refusal}", 100, subsequent_indent="  "))
     else:
-        print(f"- {what}: done; left are {ledger.left(dataset).releases} at the noiser's scales.")
+        print(f"- {what}: done; left are {ledger.left(dataset).releases}.")
 
 
 if __name__ == "__main__":

@@ -760,7 +760,7 @@ def test_what_is_spent_is_not_released_again(fitted, capsys):
     assert "overspend" in told(capsys)
     assert not Path("two.csv").exists()
     assert main(["ledger", "show", "l", "r.json"]) == 0
-    assert capsys.readouterr().out.endswith("data: 0 more release(s) at the noiser's own scales\n")
+    assert capsys.readouterr().out.endswith("data: 0 more release(s)\n")
 
 
 def test_a_keyed_release_is_made_again_without_being_counted_twice(fitted, capsys):

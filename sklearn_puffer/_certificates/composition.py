@@ -521,8 +521,8 @@ def composition_rule(
     Examples
     --------
     >>> from sklearn_puffer.noise import Gaussian
-    >>> composition_rule(Gaussian(), {"age": 2.0}, draws=9).left({"age": {4.0: 1}})
-    {'age': 0.1875}
+    >>> composition_rule(Gaussian(), {"age": 2.0}, draws=9).times({"age": {4.0: 1}})
+    4
     """
     if not any(scales.values()):
         return Precisions.of_scales(1, scales)

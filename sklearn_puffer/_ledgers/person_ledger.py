@@ -277,8 +277,7 @@ class PersonLedger(Account[About]):
         Returns
         -------
         PersonLeft
-            In releases at the noiser's own scales, and what is left on each axis; of a person who
-            is not on record, all that there is.
+            In releases; of a person who is not on record, all that there are.
 
         Raises
         ------

@@ -286,8 +286,7 @@ def _ledger(args: Any) -> Ledger:
 
 
 def _left(left: Any) -> str:
-    at = " at the noiser's own scales" if left.by_axis else ""  # not of whole rows
-    return f"{left.dataset}: {left.releases} more release(s){at}"
+    return f"{left.dataset}: {left.releases} more release(s)"
 
 
 def create_persons(args: Any) -> None:
@@ -306,7 +305,7 @@ def left_persons(args: Any) -> None:
     """Show how many releases a person has left."""
     person = int(args.person) if args.integer else args.person
     left = _persons(args).left(person)
-    say(f"{left.releases} more release(s) at the noiser's own scales; {left.released} on record")
+    say(f"{left.releases} more release(s); {left.released} on record")
 
 
 def _persons(args: Any) -> PersonLedger:
