@@ -235,7 +235,7 @@ def test_swaps_of_files_that_share_people_are_warned_of_and_refused_by_a_ledger(
             assert Path(out).exists() == (want == 0)
             err = capsys.readouterr().err
             assert err.count("another one of some of these people") == (not counted)
-    assert "left are 0 release(s). Two swaps of the same people undo each other" in err
+    assert "0 are left. Two swaps of the same people undo each other" in err
     assert "Other people are another data set (--dataset)" in err
     assert main(["ledger", "show", "l", "swap.json"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "data: 0 more release(s)"
