@@ -13,7 +13,6 @@ from sklearn_puffer._certificates.certificate import (
 )
 from sklearn_puffer._certificates.certificate_figures import (
     KEYED,
-    MODEST,
     ColumnNoise,
     ColumnUtility,
     CountedLoss,

@@ -320,7 +320,7 @@ KEYED = (
 )
 """What keyed noise assumes; in every certificate, since keys are given after the fit."""
 _LONGEST_MODEL = 32  # characters of its name in a warning
-MODEST = "HistGradientBoostingClassifier(max_iter=30, max_leaf_nodes=7)"
+_MODEST = "HistGradientBoostingClassifier(max_iter=30, max_leaf_nodes=7)"
 """Boosting that is not overconfident on a few thousand rows."""
 
 
@@ -388,7 +388,7 @@ class ModelFacts:
         boosted = "" if self.boosted_log_loss is None else f"{self.boosted_log_loss:.3g}"
         beside = {
             "constant": "no better than the shares of the secrets; take a better one",
-            "overconfident": f"as it is so sure of itself; try {MODEST}",
+            "overconfident": f"as it is so sure of itself; try {_MODEST}",
             "counting": f"and who counts equal rows {self.counting_log_loss:.3g}; add "
             'adversaries=["empirical"], or take a better classifier',
             "boosting": f"HistGradientBoostingClassifier() {boosted}; take that one",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray
-from sklearn_puffer._certificates import MODEST, ModelFacts
+from sklearn_puffer._certificates import ModelFacts
 from sklearn_puffer._codes import (
     Coded,
     Column,
@@ -61,7 +61,6 @@ from sklearn_puffer.fits import ClassifierFit
 _MOST_COMPARED = 1 << 16  # rows, beyond which the boosted default is not fitted
 _MOST_LEVELS = 255  # of a category in the boosted default; codes of more are numbers to it
 _FOLDS = 5
-_MANY_ROWS = 20_000  # with fewer, boosting by default is overconfident
 _LEAST_ROWS = 100  # of a table, for a warning about rows that occur once
 _MOST_SINGLE = 0.5
 
@@ -396,8 +395,7 @@ def about_rows(read: TableRead, priors: TablePriors) -> list[str]:
 
 def single_rows_sentence(names: Sequence[Name], share: float, n_rows: int) -> str:
     """Return the warning about a counted distribution that is the list of rows."""
-    boosting = "HistGradientBoostingClassifier()" if n_rows >= _MANY_ROWS else MODEST
     return (
         f"{share:.0%} of the {n_rows} rows of {len(names)} columns occur once given their secret: "
-        f"the counted prior is this table; release fewer columns, or take prior={boosting}."
+        "the counted prior is this table; release fewer columns, or take PufferfishMicroaggregator."
     )

@@ -192,24 +192,15 @@ class FittedNoise:
             groups=self.problem.row_groups,
         )
 
+    def counted_loss(self, counted: Adversary, members: Members) -> float:
+        """Return the loss to a reader who counted some columns, whose rows are complete."""
+        secret_pairs, [group] = make_groups([counted], self.pairs, [members])
+        parts = [part.rounded(self.grids) for part in group if part.members == members]
+        return float(self._as_drawn([parts], len(secret_pairs))[1].max())
+
     def compared(self, table: Any) -> Drift:
         """Return how other rows compare with those of `fit`."""
         return compared_rows(self, table)
-
-    def restricted(self, members: Members) -> FittedNoise:
-        """Return the release of some of the columns alone, whose rows are complete."""
-        positions, every = list(members), list(range(len(members)))
-        known = [[positions.index(k) for k in some if k in positions] for some in self.known]
-        return replace(
-            self,
-            problem=self.problem.restricted(positions),
-            grids=self.grids[positions],
-            columns=[self.columns[k] for k in positions],
-            groups=[every],
-            members=[tuple(every)],
-            margins=(),
-            known=[some for some in known if some],
-        )
 
     def _checked(self, prior: Any) -> Adversary:
         """Return the distributions of a prior, by the rules of ``adversaries=``.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, combinations
-from operator import itemgetter, methodcaller
+from operator import methodcaller
 
 import numpy as np
 
@@ -50,7 +50,6 @@ from sklearn_puffer._noiser.priors import (
     Adversary,
     Group,
     Members,
-    changed,
     choices_of,
     make_groups,
     named_distributions,
@@ -439,9 +438,8 @@ def seen_by_counting(fitted: FittedNoise, read: TableRead) -> tuple[CountedLoss,
     counted = read.counted(views)
     for members in views:
         if all(members in of for of_secrets in counted.values() for of in of_secrets.values()):
-            prior = changed(counted, itemgetter(members))
             names = tuple(fitted.columns[k].name for k in members)
-            losses.append(CountedLoss(names, fitted.restricted(members).against(prior).loss))
+            losses.append(CountedLoss(names, fitted.counted_loss(counted, members)))
     return tuple(losses)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Any, cast
@@ -162,17 +162,6 @@ class Problem:
     def kept(self) -> list[int]:
         """The columns that stay as they are, as side information."""
         return [k for k, mixing in enumerate(self.mixings) if isinstance(mixing, Unchanged)]
-
-    def restricted(self, positions: list[int]) -> Problem:
-        """Return the problem of some columns alone, without priors."""
-        return replace(
-            self,
-            groups=(),
-            weights=self.weights[positions],
-            whole=self.whole[positions],
-            names=[self.names[k] for k in positions],
-            mixings=tuple(self.mixings[k] for k in positions) if self.mixings else (),
-        )
 
     def scales(self, factor: float) -> FloatArray:
         """Return the scale of each column in a single release."""
