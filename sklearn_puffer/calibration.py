@@ -382,11 +382,7 @@ def calibrate(
 
 
 def smallest_factor(
-    groups: Sequence[Bound],
-    budget: float,
-    *,
-    tolerance: float = _TOLERANCE,
-    start: float | None = None,
+    groups: Sequence[Bound], budget: float, *, tolerance: float = _TOLERANCE
 ) -> float:
     r"""Return the smallest factor at which the losses of all groups together are within the budget.
 
@@ -394,8 +390,8 @@ def smallest_factor(
 
     Groups of columns are independent of each other given the secret, all on the same pairs. Losses
     add up over groups direction by direction, and the maximum over directions and pairs comes last.
-    Any ``start`` is sound. It is 0 where no noise is needed, and else the upper end of a bracket of
-    the relative width ``tolerance``.
+    It is 0 where no noise is needed, and else the upper end of a bracket of the relative width
+    ``tolerance``.
 
     *Formal guarantees.* The total has been evaluated at the returned factor and is within the
     budget. Losses never increase with the factor, so no smaller factor than (1 - tolerance) times
@@ -424,7 +420,7 @@ def smallest_factor(
     reasons = [reason for reason in map(reason_of, groups) if reason]
     if reasons:
         raise ValueError(reasons[0])
-    factor = start or sum(bound.guess for bound in groups)
+    factor = sum(bound.guess for bound in groups)
     tolerance = max([tolerance, *(getattr(bound, "tolerance", 0.0) for bound in groups)])
     several = len(bare) > 1 or tolerance >= _ROUGH  # rough losses do for few digits
     apart = several and any(getattr(bound, "one_by_one", False) for bound in groups)

@@ -617,7 +617,7 @@ COMBINED = {
     "notion": [{}, {"delta": 0.01}, {"alpha": 2.0}, {"alpha": 2.0, "delta": 0.01}],
     "strategy": list(STRATEGIES),
     "columns": [{"public": "x"}, {}, {"dependence": "independent"}],
-    "further": [{}, {"weights": "optimal"}, {"adversaries": "confidence"}, {"releases": 3}],
+    "further": [{}, {"missing": "propagate"}, {"adversaries": "confidence"}, {"releases": 3}],
 }
 FEW, MANY = 101, 23  # strides through the whole product, coprime to its sides
 

@@ -345,23 +345,6 @@ def test_a_declared_category_without_rows_belongs_to_the_sets():
     assert more.theta_["x"] > seen.theta_["x"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("epsilon", [0.1, 0.5])
-def test_optimal_weights_are_reproducible_and_never_worse_than_spreads(epsilon):
-    frame = table(("number", "letter", "flag"), n_rows=120)
-    noisers = [
-        PufferfishNoiser(epsilon, sensitive="s", weights=weights).fit(frame)
-        for weights in ("optimal", "optimal", "spread")
-    ]
-    errors = [
-        sum(-np.expm1(-c.theta) if c.unordered else c.relative for c in each.certificate_.columns)
-        for each in noisers
-    ]
-    assert noisers[0].theta_.tolist() == noisers[1].theta_.tolist()
-    assert errors[0] <= errors[2] * (1.0 + 1e-5)
-    assert all(each.certificate_.holds for each in noisers)
-
-
 @pytest.mark.parametrize("prior", ["gaussian", pytest.param("gmm", marks=pytest.mark.slow)])
 def test_a_stored_noiser_does_not_hold_the_rows_of_continuous_columns(prior):
     rng = np.random.default_rng(0)

@@ -361,12 +361,6 @@ def test_weights_are_those_of_the_other_columns():
     assert max(losses(given, [["one"]])) <= 2.5
 
 
-def test_optimal_weights_are_looked_for_among_the_other_columns():
-    optimal = fitted(2.5, THREE, known="job", weights="optimal")
-    assert optimal.theta_["job"] == 0.0
-    assert max(losses(optimal, [["job"]], edges=EDGES[::16])) <= 2.5
-
-
 # ------------------------------------------------------------------------- again, and elsewhere
 
 

@@ -19,7 +19,6 @@ from sklearn_puffer import (
 from sklearn_puffer._base import progress as _progress
 from sklearn_puffer._losses.discrete_distributions import DiscretePair
 from sklearn_puffer._losses.pair_losses import DiscreteBoxes, DiscreteLine
-from sklearn_puffer._noiser import scales as weighting
 from sklearn_puffer.accounting import LossTable, privacy_loss
 from sklearn_puffer.calibration import calibrate
 from sklearn_puffer.fits import MixtureFit
@@ -187,26 +186,6 @@ def test_a_search_on_the_plane_ends_where_its_losses_are_no_finer(evaluations):
     assert len(evaluations) < 30  # 60 where each step is taken for all pairs, and to the last digit
     upper = LossTable(pairs, RENYI).intervals(Laplace(found.scale))[1]
     assert 0.998 * RENYI.budget < upper.max() <= RENYI.budget
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 0.5])
-def test_optimal_weights_are_found_in_few_searches_and_cost_no_more(epsilon, monkeypatch):
-    asked = []
-
-    def counting(problem, *arguments, needed=weighting.needed_factor):
-        asked.append(problem.weights)
-        return needed(problem, *arguments)
-
-    monkeypatch.setattr(weighting, "needed_factor", counting)
-    frame = table(n_secrets=2).assign(doses=np.arange(300) % 7 % 3)
-    spread, optimal = (
-        PufferfishNoiser(epsilon, sensitive="illness", weights=weights)
-        .fit(frame)
-        .certificate_.columns
-        for weights in ("spread", "optimal")
-    )
-    assert 3 < len(asked) <= 8 * 2 + 3
-    assert sum(c.relative for c in optimal) <= sum(c.relative for c in spread) * (1.0 + 2e-3)
 
 
 def test_tails_that_hardly_fall_are_reached_in_few_steps(monkeypatch):

@@ -31,7 +31,7 @@ ESTIMATORS = {
     "all priors that the rows leave possible": noiser(adversaries="confidence"),
     "side information": noiser(known="cars"),
     "groups": noiser(sensitive="rooms", public="cars", groups="home", max_group="count"),
-    "a strategy": noiser(strategy="sensitivity", weights="optimal", n_bins=2),
+    "a strategy": noiser(strategy="sensitivity", weights={"cars": 1.0, "rooms": 2.0}, n_bins=2),
     "a Gaussian": noiser(prior="gaussian", public="cars", noise="gaussian", delta=1e-3),
     "rows exchanged": PufferfishSwap(epsilon=2.0, sensitive="sex", public=["cars", "rooms"]),
     "typical rows": PufferfishMicroaggregator(

@@ -59,9 +59,8 @@ class PufferfishNoiser(TableRelease):
     adversaries : list, "confidence" or ConfidenceSet, default=None
         Further priors that the guarantee holds against; "confidence" stands for all priors that the
         number of rows leaves possible.
-    weights : "spread", "optimal" or mapping, default="spread"
-        Proportions of the columns' scales: standard deviations, those of the least expected error,
-        or {column: positive number}.
+    weights : "spread" or mapping, default="spread"
+        Proportions of the columns' scales: standard deviations, or {column: positive number}.
     categories : {column: list}, default=None
         The values of a column in their order; its noise is then in codes, as that of ordered
         categorical types is.

@@ -309,7 +309,7 @@ def learn(settings: Settings, rows: FitRows) -> LearntMechanism:
     problem = _problem(read, priors, [] if served is None else served.parts(), no_sets)
     if read.known:
         _check_kept(read, problem)
-    problem = weighted(problem, settings.weights, priors.spreads)
+    problem = weighted(problem, settings.weights)
     calibrated = find_scales(problem)
     over_set = None if sets is None else loss_over(sets, problem, calibrated)
     return _Learnt(read, priors, problem, calibrated, over_set, no_sets).plain()

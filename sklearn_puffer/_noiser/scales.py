@@ -7,15 +7,13 @@ counts. Proportions of the columns' scales, and refusals where no scale is enoug
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
-from sklearn_puffer._base import Array, FloatArray, task
+from sklearn_puffer._base import Array, FloatArray
 from sklearn_puffer._noiser.priors import Group, Part, on_steps
 from sklearn_puffer._noiser.problem import (
     Bounds,
@@ -52,10 +50,6 @@ _OVER_SETS = 1e-4  # where losses over sets of priors are not exact
 # relative growth of a factor whose recomputed loss is just above the budget: intervals of losses
 # over boxes have a relative width of a thousandth
 _NUDGES = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
-_EVALUATIONS = 8  # of the joint factor, for each column
-_ROUGHLY, _COMPARED = 1e-2, 1e-3  # tolerances of factors that are compared: on the way, at the end
-_CLOSE = 5e-2  # tolerance of log proportions: near the minimum errors differ by its square
-_FURTHEST = 14.0  # log proportion: a millionth is as good as no noise, and on every grid
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,13 +136,6 @@ def _on_grid(problem: Problem, grids: FloatArray) -> bool:
 def _canonical(problem: Problem, factor: float) -> float:
     """Round the factor up to digits that are the same on every processor, where that is cheap."""
     return float(coarse_up(factor)) if problem.notion.is_pure else factor
-
-
-def needed_factor(problem: Problem, tolerance: float, start: float | None = None) -> float:
-    """Return the factor that a problem needs, without the rounding of values to a grid."""
-    ratio = problem.finest()
-    factor = _solve(problem, ratio, tolerance, start).factor
-    return max(factor, _solve_sets(problem, ratio, tolerance))
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,18 +245,16 @@ class Solution:
         return lower
 
 
-def _solve(
-    problem: Problem, ratio: float, tolerance: float = _TOLERANCE, start: float | None = None
-) -> Solution:
+def _solve(problem: Problem, ratio: float) -> Solution:
     inner = problem.notion.for_distribution(ratio)
-    bounds = Bounds(problem, inner).whole()
+    bounds, tolerance = Bounds(problem, inner).whole(), _TOLERANCE
     if any(isinstance(bound, Composed) for bound in bounds):
-        tolerance = max(tolerance, _COMPOSED)  # the composed interval is wider than that
+        tolerance = _COMPOSED  # the composed interval is wider than that
     if any(map(reason_of, bounds)):
         without_noise = np.sum([bound.losses(0.0) for bound in bounds], axis=0).max()
         if without_noise > _within(inner):
             raise ValueError(refusal_of(problem))
-    factor = smallest_factor(bounds, _within(inner), tolerance=tolerance, start=start)
+    factor = smallest_factor(bounds, _within(inner), tolerance=tolerance)
     return Solution(problem, factor, bounds, inner, ratio)
 
 
@@ -292,15 +277,15 @@ def refusal_of(problem: Problem) -> str:
     return next(filter(None, map(reason_of, bounds.whole())))
 
 
-def _solve_sets(problem: Problem, ratio: float, tolerance: float = _TOLERANCE) -> float:
+def _solve_sets(problem: Problem, ratio: float) -> float:
     """Return the smallest factor that serves every prior of the confidence sets."""
     if not problem.sets:
         return 0.0
     inner = problem.notion.for_distribution(ratio)
-    bounds = Bounds(problem, inner).over_sets()
+    bounds, tolerance = Bounds(problem, inner).over_sets(), _TOLERANCE
     if not exact_over_sets(problem, bounds):
         # integrals over the sets have bounds of that width: a finer search would follow their steps
-        tolerance = max(tolerance, _OVER_SETS)
+        tolerance = _OVER_SETS
     tolerance = max(tolerance, *(bound.tolerance for bound in bounds))
     return smallest_factor(bounds, _within(inner), tolerance=tolerance)
 
@@ -339,19 +324,8 @@ def _within(notion: Notion) -> float:
     return notion.budget - _ROUNDING * spare
 
 
-def weighted(problem: Problem, weights: Mapping[Any, float] | str, spreads: FloatArray) -> Problem:
-    r"""Return the problem, which has the spreads for weights, with the proportions asked for.
-
-    Notes
-    -----
-    "optimal" minimises the expected error per unit of spread, which is proportional to
-
-    .. math:: f(w) \sum_k w_k / \mathrm{spread}_k,
-
-    over the proportions w, with f(w) the factor that the joint loss needs. The minimum is a local
-    one, to about a hundredth of the error: the simplex method of Nelder and Mead starts from the
-    spreads, and takes at most 8 evaluations a column. Its error is at most that of the spreads, up
-    to 1e-3. The proportions are functions of the priors, as theta is.
+def weighted(problem: Problem, weights: Mapping[Any, float] | str) -> Problem:
+    """Return the problem, which has the spreads for weights, with the proportions asked for.
 
     Raises
     ------
@@ -359,8 +333,7 @@ def weighted(problem: Problem, weights: Mapping[Any, float] | str, spreads: Floa
         If a mapping names a column that is not public, or leaves one out.
     """
     if not isinstance(weights, Mapping):
-        alone = weights == "spread" or len(problem.weights) == 1
-        return problem if alone else replace(problem, weights=_optimal(problem, spreads))
+        return problem
     names, noisy = list(problem.names), [bool(weight) for weight in problem.weights]
     strange = [name for name in weights if name not in names]
     lacking = [n for n, needs in zip(names, noisy, strict=True) if needs and n not in weights]
@@ -371,48 +344,3 @@ def weighted(problem: Problem, weights: Mapping[Any, float] | str, spreads: Floa
     return replace(
         problem, weights=np.array([float(weights[name]) if needs else 0.0 for name, needs in named])
     )
-
-
-def _optimal(problem: Problem, spreads: FloatArray) -> FloatArray:
-    moving = np.flatnonzero((spreads > 0.0) & (problem.weights > 0.0))
-    if len(moving) < 2:
-        return problem.weights
-    factor = needed_factor(problem, _ROUGHLY)
-    if factor == 0.0:
-        return problem.weights
-    mixed = [bool(problem.mixings) and problem.mixings[k] is not None for k in moving]
-
-    def proportions(logs: FloatArray) -> FloatArray:
-        """Return the weights; that of the first moving column stays fixed."""
-        changed = problem.weights.copy()
-        changed[moving[1:]] *= np.exp(np.clip(logs, -_FURTHEST, _FURTHEST))
-        return changed
-
-    def log_error(logs: FloatArray, tolerance: float = _ROUGHLY) -> float:
-        """Return the log of the mean error per spread; a search starts at the last factor."""
-        nonlocal factor
-        tried = proportions(logs)
-        factor = needed_factor(replace(problem, weights=tried), tolerance, factor)
-        errors = factor * tried[moving] / spreads[moving]
-        errors = np.where(mixed, -np.expm1(-errors), errors)
-        done()
-        return math.log(max(float(errors.mean()), 1e-300))
-
-    start = np.zeros(len(moving) - 1)
-    most = _EVALUATIONS * len(moving)
-    # a simplex of a factor of two to begin with: proportions are a matter of orders of magnitude
-    simplex = np.vstack([start, 0.7 * np.eye(len(start))])
-    with task("column weights tried, at most", most + 2) as done:
-        minimum = minimize(
-            log_error,
-            start,
-            method="Nelder-Mead",
-            options={
-                "initial_simplex": simplex,
-                "maxfev": most,
-                "xatol": _CLOSE,
-                "fatol": _CLOSE / 10.0,
-            },
-        )
-        better = log_error(minimum.x, _COMPARED) < log_error(start, _COMPARED)
-    return proportions(minimum.x) if better else problem.weights

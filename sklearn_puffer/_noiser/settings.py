@@ -286,12 +286,13 @@ def _checked_adversaries(adversaries: Any) -> tuple[list[Any], ConfidenceSet | N
 
 
 def _checked_weights(weights: Any) -> Mapping[Any, float] | str:
-    if isinstance(weights, str):
-        return str(check_choice(weights, "weights", ["spread", "optimal"]))
+    if isinstance(weights, str) and weights == "spread":
+        return weights
     if not isinstance(weights, Mapping):
-        raise TypeError(
-            'weights must be "spread", "optimal" or a mapping {column: scale relative to the '
-            f"others}}, got {quoted(weights)}."
+        wrong = ValueError if isinstance(weights, str) else TypeError
+        raise wrong(
+            'weights must be "spread", or a mapping {column: scale relative to the others} as in '
+            f'weights={{"age": 1.0, "income": 500.0}}; got {quoted(weights)}.'
         )
     return {name: check_positive(value, f"weights[{name!r}]") for name, value in weights.items()}
 
