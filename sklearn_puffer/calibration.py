@@ -25,7 +25,6 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._losses import MAX_CELLS, LossTable, all_computable, grid_cells
 from sklearn_puffer._numerics import LARGEST, smallest_for_all, smallest_within
-from sklearn_puffer._sets import rows_needed
 from sklearn_puffer._strategies import (
     checked_arguments,
     checked_bound,
@@ -52,7 +51,7 @@ from sklearn_puffer.noise import Noise, named_noise
 from sklearn_puffer.notions import Notion, PowerMean, RenyiPufferfish, check_notion
 from sklearn_puffer.priors import Discrete, GaussianMixture, Prior, PriorPair, numbered
 
-__all__ = ["STRATEGIES", "Calibration", "calibrate", "exact", "rows_needed"]
+__all__ = ["STRATEGIES", "Calibration", "calibrate", "exact"]
 
 _TOLERANCE = 1e-12  # relative width of the bracket at which the search stops
 _ROUGH = 1e-3  # tolerance from which on factors are only compared, and not certified

@@ -16,7 +16,6 @@ from sklearn_puffer._sets.laminar import OrderedAxis, Tree, interval_masses, nea
 from sklearn_puffer._sets.simultaneous_sets import _errors, n_events, set_around_counts
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.bounds import sensitivity
-from sklearn_puffer.calibration import rows_needed
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
@@ -479,12 +478,15 @@ def test_a_grid_of_rows_takes_its_counts_from_the_rows():
     assert np.all(low <= high)
 
 
-@pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
-def test_rows_needed_is_the_first_count_that_suffices(epsilon):
-    tree, count = Tree.over((20,)), rows_needed(20, epsilon=epsilon)
-    tail = _errors(tree, error_share(0.95, [20, 20]))[tree.n_inner :].min() / 2
+@pytest.mark.parametrize(("n_cells", "count"), [(2, 23), (20, 58), (200, 79)])
+def test_the_rows_that_choosing_names_are_the_first_count_of_a_cell_that_suffices(n_cells, count):
+    """The count is taken as Poisson, which is a little wider than binomial."""
+    tree = Tree.over((n_cells,))
+    tail = _errors(tree, error_share(0.95, [n_cells] * 2))[tree.n_inner :].min() / 2
+    cases = [(count, 1.0, True), (count - 1, 1.0, False)]
+    cases += [(round(4.5 * count), 0.5, True), (round(3.5 * count), 0.5, False)]
     with mpmath.workdps(20):
-        for rows, enough in ((count, True), (count - 1, False)):
+        for rows, epsilon, enough in cases:
             low = _root(lambda x, c=rows: mpmath.gammainc(c, 0, x, regularized=True) < tail, rows)
             high = _root(lambda x, c=rows: mpmath.gammainc(c + 1, x, regularized=True) > tail, rows)
             assert (mpmath.log(high / low) <= epsilon) == enough
@@ -510,9 +512,7 @@ def test_what_cannot_be_computed_is_said_and_refused():
 
 def test_bad_input_is_named():
     with pytest.raises(ValueError, match=r"level must lie in \(0, 1\)"):
-        rows_needed(20, level=2.0)
-    with pytest.raises(ValueError, match="n_sets must be at least 1, got 0"):
-        rows_needed(20, n_sets=0)
+        error_share(2.0, [20])
     with pytest.raises(ValueError, match="alphabets must be given for rows of 2 columns"):
         set_around(Discrete.from_counts([[0, 1]], [3]), 0.01)
     with pytest.raises(ValueError, match=r"5\.0 is in none"):

@@ -4,7 +4,6 @@ from sklearn_puffer._sets.laminar import ONE
 from sklearn_puffer._sets.simultaneous_sets import (
     computable,
     error_share,
-    rows_needed,
     set_around,
     work,
 )

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betainccinv, betaincinv, gammainccinv, gammaincinv
+from scipy.special import betainccinv, betaincinv
 
 from sklearn_puffer._base import FloatArray, Integers, check_count, check_positive
 from sklearn_puffer._numerics import ULP
@@ -195,65 +195,6 @@ def set_around_counts(
     errors = _errors(tree, check_positive(share, "share"))
     lower, upper = _intervals(tree.totals(held), errors)
     return SimultaneousSet(axes, tree, *tree.tightened(lower, upper))
-
-
-def rows_needed(n_cells: int, level: float = 0.95, epsilon: float = 1.0, n_sets: int = 2) -> int:
-    """Return how many rows a cell needs before sampling error stops deciding.
-
-    With so many rows in a cell, its mass is known to within a factor of e^epsilon, simultaneously
-    with all others. With fewer, the loss without noise exceeds epsilon from sampling error alone,
-    whatever the priors are.
-
-    Parameters
-    ----------
-    n_cells : int
-        Cells of the alphabet (or of the joint grid), at least 2.
-    level : float, default=0.95
-        Probability in (0, 1) with which all sets hold.
-    epsilon : float, default=1.0
-        The pure loss that sampling error may reach, in nats.
-    n_sets : int, default=2
-        Sets that share the error: one for each secret and independent column.
-
-    Returns
-    -------
-    int
-        Rows in the cell, of each secret.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If ``n_cells`` is no integer of at least 2, ``n_sets`` none of at least 1, ``level`` lies
-        outside (0, 1), or ``epsilon`` is not positive.
-
-    Notes
-    -----
-    About (2 z / epsilon)^2 with z the normal quantile of the cell's share of the error. The count
-    is taken as Poisson, which is a little wider than binomial.
-
-    Examples
-    --------
-    >>> from sklearn_puffer.calibration import rows_needed
-    >>> rows_needed(2), rows_needed(20), rows_needed(20, epsilon=0.1)
-    (23, 58, 5523)
-    """
-    epsilon = check_positive(epsilon, "epsilon")
-    cells = check_count(n_cells, "n_cells", minimum=2)
-    tree, sharing = Tree.over((cells,)), check_count(n_sets, "n_sets")
-    error = _errors(tree, error_share(level, [cells] * sharing))[tree.n_inner :].min()
-
-    def spread(count: int) -> float:
-        low, high = gammaincinv(count, error / 2.0), gammainccinv(count + 1, error / 2.0)
-        return float(np.log(high) - np.log(low))
-
-    high = 1
-    while spread(high) > epsilon:
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if spread(middle) > epsilon else (low, middle)
-    return high
 
 
 def computable(shape: Sequence[int], n_sets: int, noise: Noise, notion: Notion) -> bool:
