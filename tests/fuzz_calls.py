@@ -360,7 +360,6 @@ class Fuzz:
             "step": [None, 1, 0.5],
             "presence": [None, 0.5, 1.0],
             "releases": [1, 2],
-            "on_uncertified": ["raise", "warn"],
             "random_state": [None, 0],
         }
         names = self.rng.choice(list(pools), self.rng.integers(0, 4), replace=False)

@@ -305,7 +305,7 @@ def test_a_query_does_not_answer_under_a_certificate_that_was_changed(change):
 
 
 def test_parameters_of_a_query_set_since_fit_ask_for_a_new_fit():
-    query = query_of().set_params(on_uncertified="warn")
+    query = query_of().set_params(verbose=1)
     query.release([1] * 10)
     with pytest.raises(ValueError, match=r"^epsilon=5\.0, query='mean' was set after fit"):
         query.set_params(epsilon=5.0, query="mean").release([1] * 10)

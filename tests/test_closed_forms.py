@@ -385,7 +385,7 @@ def test_tiny_deltas_and_huge_budgets_of_users_have_scales():
     ("arguments", "message"),
     [
         (([1.0, 2.0], [1.0]), "one length"),
-        (([], []), "one length"),
+        (([], []), "means must be a sequence"),
         (([math.nan], [1.0]), "finite"),
         (([1.0], [-1.0]), "not negative"),
     ],

@@ -6,7 +6,8 @@ distribution R of X only through its Laplace sums
 .. math:: h(y) = \sum_x R(x) e^{-s |x - y|}
 
 which must have a small relative error, in the far tails too. So all masses are `Wide` numbers.
-`convolved` adds two independent sums, and mixes shifts of h by the masses of one user.
+`convolved` adds two independent sums, and a user to the others. Then Laplace sums are taken, in
+logs.
 """
 
 # Rounding, in units of u = 2^-53, relative to each number. All are positive, so nothing cancels.
@@ -41,6 +42,10 @@ _TOO_SMALL = 140  # powers of two: a product is at most 2^10 times its power, th
 
 _ZERO_EXPONENT = -(2**61)
 
+# E and a: a log L is off by E |L| + a. The logarithm of a mantissa is right to 4u of itself, a
+# product to 2u, and a sum to u. `PriorGrid` allows for as much in its first step.
+_LOG_ROUNDING = 3.0 * UNIT, 5.0 * UNIT
+
 
 class Wide:
     """An array of non-negative numbers ``mantissa * 2**exponent`` that cannot under- or overflow.
@@ -71,6 +76,12 @@ class Wide:
     def shape(self) -> tuple[int, ...]:
         """Shape of the array."""
         return self.mantissa.shape
+
+    def logs(self) -> FloatArray:
+        """Return the logs of normalised numbers, each right to `_LOG_ROUNDING`."""
+        with np.errstate(divide="ignore"):
+            logs: FloatArray = np.log(self.mantissa) + self.exponent * LN2
+        return logs
 
     def normalised(self) -> Wide:
         """Return the same numbers with mantissas in [1/2, 1)."""
@@ -165,21 +176,6 @@ def _times(part: Numbers, count: int) -> Numbers:
     return _plus(double, part) if count % 2 else double
 
 
-def laplace_sums(masses: Wide, scale: float) -> Numbers:
-    """Return the Laplace sums h of masses along the lattice; the scale of the noise is in steps."""
-    lattice, theta = [np.arange(float(masses.shape[0]))], np.array([min(scale, LARGEST)])
-    with np.errstate(divide="ignore"):
-        logs = np.log(masses.mantissa) + masses.exponent * LN2
-    logs = np.where(masses.mantissa > 0.0, logs, -np.inf)[None]
-    grid = PriorGrid(lattice, np.exp(logs), logs)
-    sums = grid.log_sums(theta)[0]
-    powers = np.rint(sums / LN2)
-    found = Wide(np.exp(sums - powers * LN2), powers.astype(np.int64)).normalised()
-    (relative, more), farthest = grid.log_rounding, abs(float(sums.min()))
-    # the product is right to 2u of the log
-    return found, (relative * farthest + more) / UNIT + 4.0 * farthest + 6.0
-
-
 def largest_log_ratios(
     others: Numbers, priors: PriorPair, step: float, scale: float, worst: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
@@ -190,22 +186,19 @@ def largest_log_ratios(
     scale of 0, in steps, is no noise.
     """
     pair = lattice_masses(priors, step)
-    span = pair.shape[1] - 1
-    sums = as_wide(np.zeros(others[0].shape[0] + 2 * span))
-    sums[span : len(sums.mantissa) - span] = others[0]
-    of_sums = 0.0
+    (p, p_units), (q, q_units) = (convolved(others[0], pair[k]) for k in range(2))
+    logs, rounding = np.stack([p.logs(), q.logs()]), _LOG_ROUNDING
     if scale > 0.0:
-        sums, of_sums = laplace_sums(sums, scale)
-    mixed = [convolved(sums, pair[k]) for k in range(2)]
-    p, q = (numbers[span : sums.shape[0]] for numbers, _ in mixed)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.log(p.mantissa / q.mantissa) + (p.exponent - q.exponent) * LN2
-    logs[(p.mantissa == 0.0) & (q.mantissa == 0.0)] = 0.0
-    losses: FloatArray = np.maximum([logs.max(), -logs.min()], 0.0)
+        grid = PriorGrid([np.arange(float(logs.shape[1]))], np.exp(logs), logs)
+        logs = grid.log_sums(np.array([min(scale, LARGEST)]))
+        rounding = grid.log_rounding
+    with np.errstate(invalid="ignore"):
+        ratios = np.where(np.isneginf(logs).all(axis=0), 0.0, logs[0] - logs[1])
+    losses: FloatArray = np.maximum([ratios.max(), -ratios.min()], 0.0)
     error, largest = others[1] * UNIT, min(float(worst.max()), 300.0)
     of_others = min(2.0 * error, error * expm1(2.0 * largest))
-    units = of_sums + max(units for _, units in mixed) + _MASS_ERROR + 2.0
-    of_rest = UNIT * (2.0 * units + 10.0)
+    of_logs = rounding[0] * float(np.abs(logs[np.isfinite(logs)]).max()) + rounding[1]
+    of_rest = 2.0 * (of_logs + UNIT * (max(p_units, q_units) + _MASS_ERROR + 6.0))
     return losses, 1.01 * (of_others + of_rest) + 5.0 * UNIT * np.where(
         np.isfinite(losses), losses, 0.0
     )

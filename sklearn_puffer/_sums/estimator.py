@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 from sklearn.utils.validation import check_is_fitted
 
-from sklearn_puffer._base import PufferfishWarning, as_float, check_choice, check_seed, fitting
+from sklearn_puffer._base import PufferfishWarning, as_float, check_seed, fitting
 from sklearn_puffer._certificates import (
     Certificate,
     CertifiedEstimator,
@@ -431,8 +431,6 @@ class PufferfishSum(CertifiedEstimator):
     releases : int, default=1
         How many answers from the same reports there may be. All of them together keep the
         guarantee, and each has that many times the noise. `Ledger` keeps count.
-    on_uncertified : {"raise", "warn"}, default="raise"
-        What `release` does where the certificate does not hold.
     random_state : int or None, default=None
         None draws from the operating system's generator. An integer is for tests: it warns.
     verbose : int, default=0
@@ -538,11 +536,10 @@ class PufferfishSum(CertifiedEstimator):
     presence: Any = None
     step: float | None = None
     releases: int = 1
-    on_uncertified: str = "raise"
     random_state: int | None = None
     verbose: int = 0
 
-    _later = frozenset({"on_uncertified", "random_state", "verbose"})
+    _later = frozenset({"random_state", "verbose"})
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Calibrate the noise.
@@ -579,7 +576,12 @@ class PufferfishSum(CertifiedEstimator):
             The noisy answer, its scale, and the certificate.
         """
         self._check_as_certified()
-        self._refuse_uncertified()
+        if not self.certificate_.holds:
+            raise UncertifiedError(
+                f"the certificate does not hold: the proven loss {self.certificate_.loss:.6g} "
+                f"exceeds the budget {self.certificate_.notion.budget_name()}; use "
+                'strategy="exact".'
+            )
         total = self._reporters.total(values)
         theta = self.certificate_.columns[0].theta
         return PrivateAnswer(self._noisy(total) * self._unit, theta, self.certificate_, theta)
@@ -631,18 +633,6 @@ class PufferfishSum(CertifiedEstimator):
             (self._unit, self._scale, self._grid, self._joint_scale),
             *reports.fingerprint_parts(),
         )
-
-    def _refuse_uncertified(self) -> None:
-        if self.certificate_.holds:
-            return
-        message = (
-            f"the certificate does not hold: the proven loss {self.certificate_.loss:.6g} "
-            f'exceeds the budget {self.certificate_.notion.budget_name()}; use strategy="exact". '
-            'Or pass on_uncertified="warn" to release all the same, without a guarantee.'
-        )
-        if check_choice(self.on_uncertified, "on_uncertified", ["raise", "warn"]) == "raise":
-            raise UncertifiedError(message)
-        warnings.warn(say.uncertified_sentence(self.certificate_), PufferfishWarning, stacklevel=3)
 
     def _noisy(self, total: int | Fraction) -> float:
         """Return the sum in steps, plus noise, saturated at the ends of floats or 64 bits.

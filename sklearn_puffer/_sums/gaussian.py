@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 from sklearn_puffer._base import FloatArray, check_same_index, real_numbers
+from sklearn_puffer._displacements import check_sequence
 from sklearn_puffer._numerics import rounded_up
 from sklearn_puffer._sums.losses import Losses, smallest_scale
 from sklearn_puffer._sums.reports import Reporters, SumSettings, check_no_table, labels_of
@@ -57,13 +58,6 @@ def has_gaussians(X: Any) -> bool:
 def read_gaussians(users: Sequence[User], settings: SumSettings) -> GaussianReporters:
     """Return Gaussian users, and refuse arguments that are for tables or for steps."""
     check_no_table(settings)
-    for k, user in enumerate(users):
-        if isinstance(user, User) and isinstance(user.law, Discrete):
-            raise ValueError(
-                f"users[{k}] has a discrete distribution, and other distributions are Gaussian: "
-                "their sums are not calibrated together; give all users discrete distributions, in "
-                "whole steps."
-            )
     gaussian_classes(users)
     if settings.secrets not in _SECRETS:
         raise ValueError(
@@ -138,8 +132,8 @@ def gaussian_classes(users: Sequence[User]) -> tuple[FloatArray, FloatArray, Flo
         ):
             raise ValueError(
                 f"users must be Gaussian for 003, Corollary 1, got {prior!r} for users[{k}]; the "
-                "central limit theorem is no proof of it: round the reports to a step, and use "
-                "Discrete distributions."
+                "central limit theorem is no proof of it: round the reports to a step, and give "
+                "all users Discrete distributions."
             )
         columns.append([float(prior.means[0]), float(prior.scales[0]), float(user.count)])
     means, sds, counts = np.array(columns).T
@@ -370,7 +364,7 @@ def gaussian_users(
         check_same_index(values, name, means, "means")
     centres, spreads, sizes = _check_gaussians(means, sds, counts)
     rest = leave_one_out(spreads, sizes)
-    rows = np.stack([np.abs(centres), spreads, rest], axis=1).tolist()
+    rows = np.stack([centres, spreads, rest], axis=1).tolist()
     exact = largest_scale([GaussianPair(*row) for row in rows], notion)
     return GaussianUsers(_corollary_1a(centres, spreads, rest, notion), exact)
 
@@ -408,20 +402,21 @@ def leave_one_out(spreads: FloatArray, counts: FloatArray) -> FloatArray:
 def _check_gaussians(
     means: ArrayLike, sds: ArrayLike, counts: ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    centres = np.atleast_1d(real_numbers(means, "means"))
-    spreads = np.atleast_1d(real_numbers(sds, "sds"))
-    ones = np.ones(len(centres))
-    sizes = ones if counts is None else np.atleast_1d(real_numbers(counts, "counts"))
-    if centres.ndim != 1 or not centres.size or not (centres.shape == spreads.shape == sizes.shape):
+    sizes = np.abs(real_numbers(means, "means"))  # a mean and its negative need the same noise
+    given = {
+        "means": sizes,
+        "sds": sds,
+        "counts": np.ones_like(sizes) if counts is None else counts,
+    }
+    checked = [check_sequence(np.atleast_1d(values), name) for name, values in given.items()]
+    if len({len(values) for values in checked}) > 1:
         raise ValueError(
-            "means, sds and counts must be lists of one length, got shapes "
-            f"{centres.shape}, {spreads.shape} and {sizes.shape}."
+            f"means, sds and counts must be of one length, got {list(map(len, checked))}."
         )
-    if not (np.isfinite(centres).all() and np.isfinite(spreads).all() and spreads.min() >= 0.0):
-        raise ValueError("means and sds must be finite, and sds not negative; drop other users.")
-    if not (np.isfinite(sizes).all() and (sizes == np.floor(sizes)).all() and sizes.min() >= 1.0):
-        raise ValueError(f"counts must be whole numbers of at least 1, got {sizes.tolist()}.")
-    return centres, spreads, sizes
+    centres, spreads, members = checked
+    if not ((members == np.floor(members)) & (members >= 1.0)).all():
+        raise ValueError(f"counts must be whole numbers of at least 1, got {members.tolist()}.")
+    return centres, spreads, members
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,6 @@ from sklearn_puffer._base import (
     check_choice,
     check_positive,
     check_seed,
-    floats,
 )
 from sklearn_puffer._codes import combined, distinct, read_secret, resolve
 from sklearn_puffer._noise import SPARE, sampler_loss
@@ -34,10 +33,10 @@ from sklearn_puffer._tables import (
     Name,
     Table,
     Values,
+    beside,
     frame_table,
     is_frame,
     readable_column,
-    without_na,
 )
 from sklearn_puffer._words import listed, on_one_line, plain, quoted
 from sklearn_puffer.notions import Pufferfish
@@ -66,7 +65,6 @@ class SumSettings:
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> SumSettings:
         """Check the parameters."""
-        check_choice(params["on_uncertified"], "on_uncertified", ["raise", "warn"])
         guarantee = Guarantee.of(params)
         notion = cast(Pufferfish, guarantee.notion)  # there is no alpha
         if notion.epsilon > _MOST_EPSILON:
@@ -438,16 +436,16 @@ class Reporters:
         """Return the sum of the reports in steps; an absent user adds nothing."""
         values, classes = self.of_present_users(reports)
         steps = in_steps(values, self.step, "values")
-        levels, pairs = self._alphabet
-        codes = np.minimum(np.searchsorted(levels, steps), len(levels) - 1)
-        allowed = (levels[codes] == steps) & np.isin(classes * len(levels) + codes, pairs)
-        self._refuse(
-            ~allowed,
-            values,
-            classes,
+        order = np.argsort(classes, kind="stable")
+        firsts = np.searchsorted(classes[order], np.arange(1, len(self.users)))
+        parts = zip(np.split(steps[order], firsts), self.users, strict=True)
+        strange = np.empty(len(steps), dtype=bool)
+        strange[order] = np.concatenate([~np.isin(x, self.accepted(user)) for x, user in parts])
+        why = (
             "which its distribution does not have; correct the report, or fit on a distribution "
-            "that has it.",
+            "that has it."
         )
+        self._refuse(strange, values, classes, why)
         return int(steps.sum())
 
     def _refuse(self, strange: BoolArray, values: FloatArray, classes: Array, why: str) -> None:
@@ -469,31 +467,21 @@ class Reporters:
             )
         return values[~gone], classes[~gone]
 
-    @cached_property
-    def _alphabet(self) -> tuple[IntArray, IntArray]:
-        """All accepted reports, and the pairs of class and report that are, each as one number."""
-        accepted = list(map(self.accepted, self.users))
-        levels = np.unique(np.concatenate(accepted))
-        pairs = [k * len(levels) + np.searchsorted(levels, x) for k, x in enumerate(accepted)]
-        return levels, np.concatenate(pairs)
-
     def _read(self, reports: Any) -> tuple[FloatArray, Array]:
         """Return the reports, NaN where one is missing, and their classes."""
         reports = readable_column(reports, "values")
         if self.source is not None and is_frame(reports):
             return self._read_table(reports, self.source)
-        values = _column_of(reports)
-        if len(values) != self.n_reports:
-            raise ValueError(
-                f"values has {len(values)} report(s) and {self.n_reports} were learnt in fit; give "
-                "one for each user, in the order of fit, and NaN for a user who is absent."
-            )
+        values, *more = beside(reports, self.n_reports, None, "values", numeric_values).values()
+        if more:
+            raise ValueError("values must be one number for each user, got a table; pass a list.")
         if self.source is not None and len(self.users) > 1:
             raise ValueError(
                 "values is one column, and by= says whose distribution a report follows; pass the "
                 "table, which tells the classes apart."
             )
-        return values, np.repeat(np.arange(len(self.users)), [user.count for user in self.users])
+        classes = np.repeat(np.arange(len(self.users)), [user.count for user in self.users])
+        return column_floats(values), classes
 
     def _read_table(self, reports: Any, source: Source) -> tuple[FloatArray, Array]:
         table = frame_table(reports)
@@ -525,7 +513,7 @@ def numeric_values(table: Table, name: Name) -> Values:
     if values.kind == "category":
         raise TypeError(
             f"column {name!r} is not numeric (its values are {listed(values.levels or ())}); name "
-            "a numeric column in value=, or code its values as numbers."
+            "another one, or code its values as numbers."
         )
     if values.kind == "integer":
         values.check_exact(name)
@@ -536,16 +524,3 @@ def column_floats(values: Values) -> FloatArray:
     """Return a column of numbers as floats, with NaN where it is missing."""
     data = np.asarray(values.data, dtype=float)
     return data if values.missing is None else np.where(values.missing, np.nan, data)
-
-
-def _column_of(reports: Any) -> FloatArray:
-    if isinstance(reports, str | Mapping):
-        raise TypeError(f"values must be a list or a column of numbers, got {reports!r}.")
-    if hasattr(reports, "to_frame") and is_frame(reports.to_frame("values")):
-        return column_floats(numeric_values(frame_table(reports.to_frame("values")), "values"))
-    values = floats(without_na(reports), "values")
-    if values.ndim != 1:
-        raise ValueError(
-            f"values must be one number for each user, got shape {values.shape}; pass a list."
-        )
-    return values
