@@ -182,7 +182,7 @@ def _outside(tried, chances):
     boxes = part.problem.bounded[0].boxes
     masses = np.zeros((len(tried.prototypes), chances.shape[1]))
     np.add.at(masses, tried.codes, chances)
-    masses = masses[part.present] / len(chances) * 2.0**60
+    masses = masses / len(chances) * 2.0**60
     inside = (boxes.low <= masses) & (masses <= boxes.high)
     sums = masses.sum(axis=0)
     return not inside.all() or (sums < boxes.share_low).any() or (sums > boxes.share_high).any()

@@ -252,8 +252,6 @@ class PrototypeCertificate(Certificate):
             told[1] += (
                 " If typical rows occur more or less often among new people than in fit, as "
                 f"chance has it, they may shift {times(facts.joint)}."
-                + " In strata of a few hundred rows it often has it."
-                * (strata is not None)
             )
         if strata is not None:
             told.append(

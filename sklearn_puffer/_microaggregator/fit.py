@@ -102,61 +102,67 @@ def _counts(
 
 @dataclass(frozen=True, eq=False)
 class StratumChannel:
-    """The counts of one stratum, and its channel of least change.
+    """The counts of one stratum, and its channel of least change between its cells.
 
     Attributes
     ----------
-    present : ndarray of int of shape (n,)
-        The prototypes of which the stratum has rows.
+    cells : ndarray of int of shape (n_prototypes,)
+        The prototype whose cell each one is part of; see `joined_cells`.
     groups, joined : list of SecretCounts
-        The counts in these prototypes, for each sensitive column; and for each joined label that
+        The counts in these cells, for each sensitive column; and for each joined label that
         occurs.
-    shares : ndarray of shape (n_prototypes,)
-        The share of each prototype among the rows of the stratum.
+    counts : ndarray of int64 of shape (n_prototypes, n_secrets)
+        The rows of each prototype and secret, those of all sensitive columns beside each other.
+    sizes : ndarray of int64 of shape (n_prototypes,)
+        The rows of each prototype.
     problem : ChannelProblem or None
-        The program between these prototypes; None where the stratum has too few rows.
+        The program between the cells; None where the stratum has too few rows.
     channel : IntegerRows or None
         Its solution.
     """
 
-    present: IntArray
+    cells: IntArray
     groups: list[SecretCounts]
     joined: list[SecretCounts]
-    shares: FloatArray
+    counts: IntArray
+    sizes: IntArray
     problem: ChannelProblem | None = None
     channel: IntegerRows | None = None
 
     @property
     def total(self) -> int:
         """The number of rows."""
-        return int(self.groups[0].sizes.sum())
+        return int(self.sizes.sum())
+
+    @property
+    def shares(self) -> FloatArray:
+        """The share of each prototype."""
+        return np.asarray(self.sizes / self.total)
+
+    @property
+    def present(self) -> IntArray:
+        """The prototypes that have a cell, and may be released."""
+        return np.unique(self.cells)
+
+    @property
+    def row_of(self) -> IntArray:
+        """The row of the channel that each prototype has."""
+        return np.searchsorted(self.present, self.cells)
 
     def everywhere(self, counts: IntArray) -> IntArray:
-        """Return counts in these prototypes as counts in all."""
-        every = np.zeros((len(self.shares), counts.shape[1]), dtype=np.int64)
+        """Return counts in cells as counts in all prototypes."""
+        every = np.zeros((len(self.cells), counts.shape[1]), dtype=np.int64)
         every[self.present] = counts
         return every
 
     def matrix(self, constant: FloatArray) -> FloatArray:
         """Return K between all prototypes; a stratum without a channel has the ``constant`` one."""
+        n = len(constant)
         if self.channel is None:
-            return np.broadcast_to(constant, (len(constant), len(constant)))
-        matrix = np.tile(self.shares, (len(constant), 1))
-        matrix[np.ix_(self.present, self.present)] = as_matrix(self.channel).toarray()
+            return np.broadcast_to(constant, (n, n))
+        matrix = np.zeros((n, n))
+        matrix[:, self.present] = as_matrix(self.channel).toarray()[self.row_of]
         return matrix
-
-    def with_absent_prototypes(self, group: SecretCounts) -> tuple[IntegerRows, SecretCounts]:
-        """Return channel and counts with one more prototype, for all absent ones together.
-
-        New rows may have an absent prototype. Its row of the channel is the stratum's shares.
-        """
-        assert self.channel is not None
-        if len(self.present) == len(self.shares):
-            return self.channel, group
-        counts, sizes = np.pad(group.counts, ((0, 1), (0, 0))), np.append(group.sizes, 0)
-        own = _rows_between(np.arange(len(self.present)), self.channel, len(sizes))
-        rows = _stacked([own, _row_of(np.append(self.shares[self.present], 0.0))])
-        return rows, SecretCounts(counts, sizes, group.pairs)
 
     @cached_property
     def is_nearly_constant(self) -> bool:
@@ -179,6 +185,25 @@ def _rows_between(prototypes: IntArray, channel: IntegerRows, n_targets: int) ->
     """Return the rows of a channel between some prototypes."""
     entries = channel.shares, prototypes[channel.targets], channel.starts
     return csr_array(entries, shape=(channel.n_cells, n_targets))
+
+
+def joined_cells(sizes: IntArray, distances: FloatArray, least: int) -> IntArray:
+    """Return the prototype whose cell each one joins, so that all cells have ``least`` rows.
+
+    The smallest cell, the first among ties, joins the one that its rows are nearest to.
+
+    >>> far = np.array([[0.0, 1.0, 2.0], [1.0, 0.0, 3.0], [2.0, 3.0, 0.0]])
+    >>> joined_cells(np.array([40, 3, 50]), far, 30).tolist()
+    [0, 0, 2]
+    """
+    cells, sizes, left = np.arange(len(sizes)), sizes.copy(), np.arange(len(sizes))
+    while len(left) > 1 and sizes[left].min() < least:
+        smallest = left[sizes[left].argmin()]
+        left = left[left != smallest]
+        nearest = left[distances[smallest, left].argmin()]
+        cells[cells == smallest] = nearest
+        sizes[nearest] += sizes[smallest]
+    return cells
 
 
 def _stacked(rows: Sequence[Any]) -> IntegerRows:
@@ -256,8 +281,7 @@ class Candidate:
     def released_by(self) -> tuple[IntegerRows, IntArray]:
         """Return the channels of all strata stacked, and which row each prototype of each has.
 
-        Prototypes that are absent in a stratum have its shares as their row. The last row is the
-        constant channel of the whole table.
+        The last row is the constant channel of the whole table.
         """
         n, n_rows = len(self.shares), 0
         rows: list[Any] = []
@@ -265,11 +289,7 @@ class Candidate:
         for k, part in enumerate(self.parts):
             if part.channel is None:
                 continue
-            if len(part.present) < n:
-                of_strata[k] = n_rows
-                rows.append(_row_of(part.shares))
-                n_rows += 1
-            of_strata[k, part.present] = n_rows + np.arange(len(part.present))
+            of_strata[k] = n_rows + part.row_of
             rows.append(_rows_between(part.present, part.channel, n))
             n_rows += len(part.present)
         of_strata[of_strata < 0] = n_rows
@@ -290,11 +310,11 @@ def solved(
     sample_codes = prototypes.nearest(points)
     changes = mean_changes(prototypes, points, sample_codes, read.sample.weights)
     least = settings.min_size if read.strata is not None else 0
-    parts = _counted_parts(read, batch, codes, len(prototypes))
+    cost, problems = changes.distances + changes.scores, []
+    parts = _counted_parts(read, batch, codes, cost, least)
     large = [k for k, part in enumerate(parts) if part.total >= least]
     n_families = sum(len(parts[k].groups) + len(parts[k].joined) for k in large)
     share = None if error is None else error / max(n_families, 1)
-    cost, problems = changes.distances + changes.scores, []
     for part in (parts[k] for k in large):
         groups = [*part.groups, *part.joined]
         if share is None:  # as counted, without sampling error
@@ -302,8 +322,8 @@ def solved(
             bounded = [SecretMasses(each.as_counted(), each.pairs) for each in occurring]
         else:
             bounded = [SecretMasses(group.boxes(share), group.pairs) for group in groups]
-        among, epsilon = np.ix_(part.present, part.present), settings.guarantee.notion.epsilon
-        problems.append(ChannelProblem(bounded, part.groups[0].sizes, cost[among], epsilon))
+        sizes, epsilon = part.groups[0].sizes, settings.guarantee.notion.epsilon
+        problems.append(ChannelProblem(bounded, sizes, _between_cells(part, cost), epsilon))
     tasks = map(delayed(least_change), problems)
     channels = Parallel(n_jobs=settings.n_jobs, return_as="generator")(tasks)
     each = zip(large, problems, counted(channels, "programs", len(problems)), strict=True)
@@ -316,11 +336,18 @@ def solved(
     return Candidate(prototypes, codes, drawn, parts, sample_codes, share, changes)
 
 
+def _between_cells(part: StratumChannel, cost: FloatArray) -> FloatArray:
+    """Return the mean costs of the rows of each cell that are released as each cell's prototype."""
+    n, total = len(part.present), np.zeros((len(part.present), len(part.present)))
+    np.add.at(total, part.row_of, part.sizes[:, None] * cost[:, part.present])
+    return total / np.bincount(part.row_of, part.sizes, n)[:, None]
+
+
 def _counted_parts(
-    read: TableRead, batch: Batch, codes: IntArray, n_prototypes: int
+    read: TableRead, batch: Batch, codes: IntArray, cost: FloatArray, least: int
 ) -> list[StratumChannel]:
-    """Return the counts of each stratum, without programs yet."""
-    n_strata = 1 if read.strata is None else len(read.strata)
+    """Return the counts of each stratum in its cells, without programs yet."""
+    n_strata, n_prototypes = 1 if read.strata is None else len(read.strata), len(cost)
     n_labels, counts = int(read.batch.joined.max()) + 1, []
     cells = (batch.strata * n_labels + batch.joined) * n_prototypes + codes
     for (secret, *_), of_row in zip(read.groups, batch.secrets, strict=True):
@@ -336,12 +363,14 @@ def _counted_parts(
     parts = []
     for k in range(n_strata):
         groups = of_columns(k, slice(None))
-        labels = [of_columns(k, of) for of in batch.labels]
-        sizes = groups[0].sizes
-        present = np.flatnonzero(sizes)
-        joined = [g.some(present) for of in labels for g in of if g.sizes.any()]
-        some = [group.some(present) for group in groups]
-        parts.append(StratumChannel(present, some, joined, sizes / sizes.sum()))
+        labels = [g for of in batch.labels for g in of_columns(k, of) if g.sizes.any()]
+        sizes, every = groups[0].sizes, np.hstack([group.counts for group in groups])
+        of = joined_cells(sizes, cost, least)
+        parts.append(
+            StratumChannel(
+                of, [g.merged(of) for g in groups], [g.merged(of) for g in labels], every, sizes
+            )
+        )
     return parts
 
 
@@ -373,8 +402,7 @@ def _losses_of(part: StratumChannel, group: SecretCounts, error: float | None) -
         return _Losses(as_counted, as_counted, 0.0)
     boxes = group.boxes(error)
     proven = prototype_losses(part.channel, boxes, group.pairs).max(axis=2)
-    channel, extended = part.with_absent_prototypes(group)
-    joint = prototype_losses(channel, extended.joint_boxes(error), group.pairs).max()
+    joint = prototype_losses(part.channel, group.joint_boxes(error), group.pairs).max()
     return _Losses(as_counted, np.maximum(proven, 0.0), max(float(joint), 0.0))
 
 
@@ -423,10 +451,7 @@ class LearntRows:
             for secret, used, _ in self.read.groups
             for code in used
         ]
-        counts = [
-            part.everywhere(np.hstack([group.counts for group in part.groups]))
-            for part in best.parts
-        ]
+        counts = np.vstack([part.counts for part in best.parts])
         channels: Any = [csr_array(part.matrix(best.shares)) for part in best.parts]
         labels = None
         if strata is not None:  # each has a program of its own
@@ -434,7 +459,7 @@ class LearntRows:
             channels = [dict(zip(strata.labels, channels, strict=True))]
         return {
             "prototypes_": values_frame(best.prototypes.rows),
-            "counts_": counts_frame(np.vstack(counts), columns, labels),
+            "counts_": counts_frame(counts, columns, labels),
             "channel_": channels[0],
             # rows of a lazy table have no order
             **({} if self.read.is_lazy else {"labels_": best.codes}),
@@ -591,7 +616,7 @@ class LearntRows:
 _TAKEN = [
     "Rows are taken to be independent of each other given their public columns, new rows to follow "
     "the distribution of the fitted ones.",
-    "The channel keeps the share of every typical row, and was found by a linear program that is "
+    "The channel keeps the share of every group of rows, and was found by a linear program that is "
     "not trusted: the loss is computed exactly, by other code, from whole numbers.",
 ]
 _NO_MORE = (

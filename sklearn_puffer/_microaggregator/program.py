@@ -100,9 +100,13 @@ class SecretCounts:
         pairs = self.pairs[np.isin(self.pairs, used).all(axis=1)]
         return SecretCounts(self.counts[:, used], self.sizes, np.searchsorted(used, pairs))
 
-    def some(self, prototypes: IntArray) -> SecretCounts:
-        """Return the counts in some prototypes."""
-        return SecretCounts(self.counts[prototypes], self.sizes[prototypes], self.pairs)
+    def merged(self, cells: IntArray) -> SecretCounts:
+        """Return the counts in cells, from the cell of each prototype."""
+        present, of = np.unique(cells, return_inverse=True)
+        counts = np.zeros((len(present), self.counts.shape[1]), dtype=np.int64)
+        np.add.at(counts, of, self.counts)
+        sizes = np.bincount(of, self.sizes, len(present)).astype(np.int64)
+        return SecretCounts(counts, sizes, self.pairs)
 
     def boxes(self, error: float) -> MassBoxes:
         r"""Return simultaneous bounds on the masses of the population that the rows are drawn from.
