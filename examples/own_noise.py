@@ -60,9 +60,6 @@ class Logistic(ProductNoise):
     def _turn(self, u):
         return -self._bend(u)  # times tanh(u / 2)
 
-    def _mean_up_to(self, u):
-        return -np.log1p(0.5 * np.expm1(-u))
-
     def _max_divergence(self, u):
         return u
 

@@ -16,7 +16,6 @@ from math import inf, log, pi, sqrt
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
 from sklearn_puffer._base import FloatArray, check_above, check_choice, gone
 from sklearn_puffer._formulas import (
@@ -113,10 +112,6 @@ class Laplace(ProductNoise):
     def _turn(self, u: FloatArray) -> FloatArray:
         return np.zeros_like(u)
 
-    def _mean_up_to(self, u: FloatArray) -> FloatArray:
-        mean: FloatArray = -0.5 * np.expm1(-u)
-        return mean
-
     def _max_divergence(self, u: FloatArray) -> FloatArray:
         return u
 
@@ -190,11 +185,6 @@ class Gaussian(ProductNoise):
     def _turn(self, u: FloatArray) -> FloatArray:
         return np.zeros_like(u)
 
-    def _mean_up_to(self, u: FloatArray) -> FloatArray:
-        tail = np.where(np.isfinite(u), u * ndtr(-u), 0.0)
-        mean: FloatArray = tail - np.expm1(-0.5 * np.square(u)) / sqrt(2.0 * pi)
-        return mean
-
     def _max_divergence(self, u: FloatArray) -> FloatArray:
         return np.where(u > 0.0, inf, 0.0)
 
@@ -243,16 +233,6 @@ class _CauchyKind(ProductNoise):
         size = np.hypot(1.0, u)
         bound: FloatArray = 2.0 * (1.0 + 1e-12) * self.power / size / size / size
         return bound
-
-    def _mean_up_to(self, u: FloatArray) -> FloatArray:
-        # z P(N > z) + int_0^z t K(t) dt
-        k, far = self.power, np.full_like(u, inf)
-        tail = np.where(np.isfinite(u), u * self._mass(u, far, far), 0.0)
-        bend = 1.0 - 0.5 * k
-        logs = log1p_square(np.where(np.isfinite(u), u, 0.0))
-        inner = 0.5 * density_at_zero(k) * (np.expm1(bend * logs) / bend if bend else logs)
-        whole = density_at_zero(k) / (k - 2.0) if k > 2.0 else inf
-        return np.where(np.isfinite(u), tail + inner, whole)
 
     def _max_divergence(self, u: FloatArray) -> FloatArray:
         loss: FloatArray = self.power * np.arcsinh(0.5 * u)

@@ -46,8 +46,7 @@ class ProductNoise(ABC):
       ``_turn``, which is at least the size of the third one at u and beyond. K is even and does not
       rise with \|u\|; the size of the score rises up to ``_steepest_at`` and falls beyond, and the
       second derivative does so around ``_most_convex_at``;
-    - ``_mass(a, b, width)``, P(a <= N <= b) for \|a\| <= b and width = b - a, without cancellation,
-      and ``_mean_up_to``, the integral of P(N > t) over t from 0 to u;
+    - ``_mass(a, b, width)``, P(a <= N <= b) for \|a\| <= b and width = b - a, without cancellation;
     - ``_max_divergence(u)``, ``_renyi(u, alpha)`` and ``_delta(u, epsilon)``, the losses of a shift
       by u >= 0 in one column, each within `ROUNDING`;
     - ``_shape()``, by which it is drawn (see `_noise.shapes`); or ``sampler``, if it is
@@ -246,24 +245,6 @@ class ProductNoise(ABC):
             width = np.where(start < stop, stop - start, 0.0)
             return self._mass(start / theta, stop / theta, width / theta)
 
-    def mean_up_to(self, most: ArrayLike) -> FloatArray:
-        r"""Return what noise above 0 amounts to on average, cut at ``most``, in one column.
-
-        .. math:: E[\min(N, z)_+] = \int_0^z P(N > t) \, dt
-
-        Parameters
-        ----------
-        most : array-like
-            The number z, not negative, in the units of the column; it may be infinite.
-
-        Returns
-        -------
-        ndarray
-            In the units of the column; infinite where the mean is.
-        """
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self._one_scale() * self._mean_up_to(self._units_of_column(most))
-
     def score(self, z: ArrayLike) -> FloatArray:
         """Return the slope of the log density of one column.
 
@@ -446,9 +427,6 @@ class ProductNoise(ABC):
     def _turn(self, u: FloatArray) -> FloatArray: ...
 
     @abstractmethod
-    def _mean_up_to(self, u: FloatArray) -> FloatArray: ...
-
-    @abstractmethod
     def _max_divergence(self, u: FloatArray) -> FloatArray: ...
 
     @abstractmethod
@@ -584,7 +562,7 @@ class MixedNoise:
         raise TypeError("unordered categories have no density; take the noise of one number.")
 
     # What a density has, and a kernel of categories has not.
-    log_density = mass = mean_up_to = score = steepest = curvature = turning = drift = _refuse
+    log_density = mass = score = steepest = curvature = turning = drift = _refuse
     sampler = _refuse
 
 

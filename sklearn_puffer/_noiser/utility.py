@@ -1,37 +1,29 @@
-r"""The utility of a release, without any draw.
+"""The utility of a release: how much values change, on a lattice of values and noise.
 
-Let a raw value v be released as c(x + K), where x is its atom, K the noise as it is drawn and c
-cuts to the range [l, h] of what can be released. With :math:`A(z) = E[\min(K, z)_+]` and d = v - x,
-
-.. math:: E|c(x + K) - v| = |d| + A(h - x) + A(x - l) - 2 A(|d|),
-
-since K is symmetric: both sides are sums over :math:`P(K > t)`. A value of an unordered column has
-changed by 1, or not.
+Each of 8,192 values in equal shares of the rows meets one of as many quantiles of the noise (a
+lattice rule, which has no random part). A value of an unordered column has changed by 1, or not.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from sklearn_puffer._base import Array, FloatArray
 from sklearn_puffer._certificates import ColumnUtility, lower_median, summary
-from sklearn_puffer._codes import Column
 from sklearn_puffer._noise import WHOLE, kept_numerator, to_indices
 from sklearn_puffer._noiser.release import ColumnRelease, scale_of
 from sklearn_puffer._tables import Values
 from sklearn_puffer.noise import Noise
 
-# Whole numbers: K is N rounded to the nearest multiple of the step g, so A(j g) is the sum of
-# g P(N > (i + 1/2) g) over i < j. The first terms are added one by one; further out the density is
-# flat against g, and the sum is the integral of P(N > t), to 1e-9 of the scale. Other numbers: K is
-# N rounded down to a step of some 1e-12 scales, which counts as N - g/2.
-_ADDED = 4096  # terms that are added one by one
+_POINTS = 1 << 13
+_STRIDE = 5063  # odd, and about the golden section of the points
+_FARTHEST = 300.0  # the log of quantiles
 _EXACT_INTEGER = 2.0**53  # types that reach further cut nothing off
-_DISTINCT = 4096  # values that are treated one by one; of more, neighbours count as one
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,22 +54,11 @@ class RawDistribution:
         total = float(counts.sum())
         return cls(values, counts / total, total / n_rows, low, high)
 
-    def grouped(self, column: Column, n_groups: int) -> RawDistribution:
-        """Return the means of neighbours, in groups within bins of about equal shares."""
-        # groups of about equal shares; a representative is a group of its own
-        bins = np.zeros(len(self.values), dtype=np.intp)
-        own = np.zeros(len(bins), dtype=bool)
-        if column.edges is not None:
-            bins = column.codes_of_numbers(self.values)
-            own = column.atoms[bins] == self.values
-        groups = ((np.cumsum(self.shares) - 0.5 * self.shares) * n_groups).astype(np.intp)
-        new = own[1:] | own[:-1] | (np.diff(bins) > 0) | (np.diff(groups) > 0)
-        starts = np.flatnonzero(np.append(True, new))
-        shares = np.add.reduceat(self.shares, starts)
-        means = np.add.reduceat(self.shares * self.values, starts) / shares
-        alone = np.diff(starts, append=len(self.values)) == 1  # without the rounding of a mean
-        means = np.where(alone, self.values[starts], np.rint(means) if column.whole else means)
-        return replace(self, values=means, shares=shares)
+    def spread_evenly(self) -> FloatArray:
+        """Return ascending values, each of which stands for an equal share of the rows."""
+        middles = (np.arange(_POINTS) + 0.5) / _POINTS
+        which = np.searchsorted(np.cumsum(self.shares), middles)
+        return self.values[np.minimum(which, len(self.values) - 1)]
 
 
 def utilities(
@@ -120,72 +101,41 @@ def _utility(release: ColumnRelease, distribution: RawDistribution, spread: floa
 
 
 def _changes(release: ColumnRelease, distribution: RawDistribution) -> tuple[float, float, float]:
-    """Return the mean change, the median change, and the chance of none, where not missing."""
-    column, noise, step, whole = release.column, release.noise, release.grid, release.whole
-    if noise is not None and len(distribution.values) > _DISTINCT:
-        distribution = distribution.grouped(column, _DISTINCT)
-    raw, shares = distribution.values, distribution.shares
+    """Return the mean change, the median change, and the share of none, where not missing."""
+    column, noise, step = release.column, release.noise, release.grid
+    raw = distribution.values if noise is None else distribution.spread_evenly()
     atoms = raw if column.edges is None else column.placed(raw)
     if noise is None:
-        return summary(np.abs(atoms - raw), shares)
-    atoms = to_indices(atoms, step) * np.float64(step)
+        return summary(np.abs(atoms - raw), distribution.shares)
     low, high = -math.inf, math.inf
     if release.last_code is not None:
         low, high = 0.0, float(release.last_code)
-    elif whole:
+    elif release.whole:
         low, high = distribution.low, distribution.high
-    # rounding down moves what is no whole number by half a step
-    moved = raw - atoms + (0.0 if whole else 0.5 * step)
-
-    def chance(most: float) -> float:
-        """Return the chance of a change of at most so many."""
-        reach = most + (0.5 * step if whole else 0.0)
-        inside = noise.mass(
-            np.where(raw - most <= low, -np.inf, moved - reach),
-            np.where(raw + most >= high, np.inf, moved + reach),
-        )
-        return float(shares @ inside)
-
-    beyond, aside = _positive_mean(noise, step, whole), np.abs(moved)
-    mean = aside + beyond(np.abs(high - atoms)) + beyond(np.abs(low - atoms)) - 2.0 * beyond(aside)
-    median = smallest_change(chance, step, whole, scale_of(release))
-    return float(shares @ mean), median, chance(0.0)
+    drawn = scale_of(release) * _quantiles(noise.with_scale(1.0))
+    released = to_indices(atoms, step) * np.float64(step) + drawn
+    if release.whole:
+        released = np.rint(released / step) * step
+    changes = np.abs(np.clip(released, low, high) - raw)
+    mean, median, same = summary(changes, np.ones(_POINTS))
+    heavy = noise.power is not None and noise.power <= 2.0
+    cut = high - low < np.ptp(drawn)  # else the mean is that of the quantiles alone
+    return math.inf if heavy and not cut else mean, median, same
 
 
-def smallest_change(
-    chance: Callable[[float], float], step: float, whole: bool, near: float = 0.0
-) -> float:
-    """Return the smallest number, or multiple of the step, with a chance of at least one half.
-
-    ``chance`` never falls. Any ``near`` will do; one that is close saves time.
-    """
-    half = 0.5 * (1.0 - 1e-12)
-    if chance(0.0) >= half:
-        return 0.0
-    low, high = 0.0, math.ceil(near / step or 1.0) * step
-    while chance(high) < half:
-        low, high = high, 2.0 * high
-    while high - low > (step if whole else 1e-10 * high):
+@lru_cache(maxsize=16)
+def _quantiles(noise: Noise) -> FloatArray:
+    """Return the middles of equal shares of noise, as ascending values meet them."""
+    above = (np.arange(_POINTS // 2) + 0.5) / _POINTS  # the mass beyond each of them
+    low, high = np.full((2, len(above)), -_FARTHEST)
+    high = -low
+    while (high - low).max() > 1e-12:
         middle = 0.5 * (low + high)
-        middle = math.floor(middle / step) * step if whole else middle
-        low, high = (middle, high) if chance(middle) < half else (low, middle)
-    return high
-
-
-def _positive_mean(noise: Noise, step: float, whole: bool) -> Callable[[FloatArray], FloatArray]:
-    """Return A, of numbers that are not negative and may be infinite."""
-    if not whole:
-        return noise.mean_up_to
-    tails = noise.mass((np.arange(_ADDED) + 0.5) * step, np.inf)
-    sums, reach = np.append(0.0, np.cumsum(tails)) * step, _ADDED * step
-
-    def mean(most: FloatArray) -> FloatArray:
-        near = np.minimum(most, reach)
-        beyond = noise.mean_up_to(most) - noise.mean_up_to(near)
-        total: FloatArray = sums[np.rint(near / step).astype(np.intp)] + beyond
-        return total
-
-    return mean
+        beyond = noise.mass(np.exp(middle), np.inf) > above
+        low, high = np.where(beyond, middle, low), np.where(beyond, high, middle)
+    falling = np.exp(high)
+    ascending = np.concatenate([-falling, falling[::-1]])
+    return ascending[np.arange(_POINTS) * _STRIDE % _POINTS]
 
 
 def _in_spreads(change: float, spread: float) -> float:
