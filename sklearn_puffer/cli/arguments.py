@@ -21,7 +21,6 @@ from sklearn_puffer.cli.settings import (
     NO_PROMISE,
     PREFIX,
     READ,
-    RELEASE,
     TERMINATED,
     WRONG,
     check_there,
@@ -199,36 +198,13 @@ def _fit(parser: argparse.ArgumentParser) -> None:
     --mechanism swap compute the flows of rows between secrets.
 
       puffer fit adult.csv release.json --sensitive race --public age --n-bins 20 --epsilon 0.5
-      puffer fit adult.parquet release.json --settings release.toml
       puffer fit adult.csv rows.json --mechanism typical-rows --sensitive sex
       puffer fit adult.csv swap.json --mechanism swap --sensitive sex --ids client
-
-    Settings file (TOML), which arguments override:
-
-      [table]                      # of CSV files
-      separator = ";"              # default: a comma
-      missing_values = ["", "?"]   # what stands for a missing value, unless quoted
-      types = { zip = "string" }   # string, integer, float, boolean or date
-      [noiser]                     # any parameter of PufferfishNoiser
-      sensitive = "race"
-      epsilon = 0.5
-      n_bins = { age = 20 }
-      [microaggregator]            # or, in its place, any of PufferfishMicroaggregator
-      sensitive = "race"
-      [swap]                       # or, in its place, any of PufferfishSwap
-      sensitive = "race"
-      [release]
-      row_id = "client"            # keyed noise; with key_file or key_env
-      key_env = "PUFFER_KEY"
-      dataset = "clients"
-      ledger = "clients.ledger"
     """
     parser.add_argument("table", metavar="TABLE", help=_A_FILE)
     parser.add_argument("artifact", metavar="ARTIFACT", help="the file to write, .json")
-    text = "save the estimator, too (joblib); it holds distributions: keep it where the table is"
-    parser.add_argument("--noiser", metavar="FILE", help=text)
     text = "noise (the default), typical-rows or swap"
-    parser.add_argument("--mechanism", choices=list(MECHANISMS), help=text)
+    parser.add_argument("--mechanism", choices=list(MECHANISMS), default="noise", help=text)
     _shared(parser)
     parser.add_argument("--force", action="store_true", help="replace files that are there")
 
@@ -272,7 +248,7 @@ def _audit(parser: argparse.ArgumentParser) -> None:
     compare what attackers find with what is guaranteed. The simulated releases are discarded.
 
       puffer audit release.json held_out.csv --task income
-      puffer audit noiser.joblib held_out.csv --out audit.html
+      puffer audit release.json held_out.csv --out audit.html
 
     The audit is computed from the raw rows: keep it where you keep the table. The table is read
     into memory. The status is 1 if an attack finds more than is guaranteed.
@@ -285,7 +261,7 @@ def _audit(parser: argparse.ArgumentParser) -> None:
 
 
 def _release(parser: argparse.ArgumentParser) -> None:
-    """Release a table by a release artifact or a saved noiser.
+    """Release a table by a release artifact.
 
     Release the public columns of INPUT into OUTPUT, in memory. OUTPUT
     appears when it is complete. With a ledger, the release is recorded before the first row.
@@ -304,8 +280,22 @@ def _release(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", metavar="INPUT", help=_A_FILE)
     parser.add_argument("output", metavar="OUTPUT", help="the file to write, of any of these kinds")
     _key(parser, required=False)
-    for name, option in RELEASE.items():
-        parser.add_argument(_option(name), **option)
+    text = "how to treat values that fit has not seen, as in `puffer fit`"
+    parser.add_argument("--unknown", type=value_of, metavar="VALUE", help=text)
+    text = "the column of ids, for keyed noise"
+    parser.add_argument("--row-id", metavar="NAME", help=text)
+    text = "name of the table, for keyed noise and the ledger"
+    parser.add_argument("--dataset", metavar="NAME", help=text)
+    text = "number of the release, each with fresh keyed noise"
+    parser.add_argument("--release", type=int, default=0, metavar="NUMBER", help=text)
+    ledgers = parser.add_mutually_exclusive_group()
+    text = "the ledger to count this release in"
+    ledgers.add_argument("--ledger", metavar="FILE", help=text)
+    text = "the ledger of persons to count it in instead"
+    ledgers.add_argument("--persons", metavar="FILE", help=text)
+    text = "with --persons: omit persons without a release left, instead of refusing all"
+    parser.add_argument("--withhold", action="store_true", help=text)
+    parser.add_argument("--note", default="", metavar="TEXT", help="a note in the ledger")
     _shared(parser)
     parser.add_argument("--force", action="store_true", help="replace OUTPUT if it is there")
     parser.add_argument("--quiet", action="store_true", help="tell no progress")
@@ -314,8 +304,8 @@ def _release(parser: argparse.ArgumentParser) -> None:
 def _report(parser: argparse.ArgumentParser) -> None:
     """Show the report for the person who signs the release.
 
-    Show the report of a release artifact or a saved estimator for the person who signs the release:
-    the guarantee in plain words, what is not guaranteed, settings, the utility of each column, the
+    Show the report of a release artifact for the person who signs the release: the guarantee in
+    plain words, what is not guaranteed, settings, the utility of each column, the
     pairs of secrets, and a field to sign. Or write it to a file (.txt, .html or .json). With
     --audit it includes an audit, as `puffer audit` makes it.
 
@@ -407,9 +397,6 @@ def _out(parser: argparse.ArgumentParser) -> None:
 
 def _shared(parser: argparse.ArgumentParser) -> None:
     """Add the options on CSV files."""
-    parser.add_argument(
-        "--settings", metavar="TOML", help="a settings file; see `puffer fit --help`"
-    )
     parser.add_argument("--separator", metavar="CHARACTER", help="between values of a CSV file")
     text = "what stands for a missing value in a CSV file, besides an empty one; repeat for several"
     parser.add_argument(
@@ -430,8 +417,4 @@ def _key(parser: argparse.ArgumentParser, *, required: bool) -> None:
 
 
 def _artifact(parser: argparse.ArgumentParser) -> None:
-    text = (
-        "a release artifact (.json), or a saved estimator (.joblib), which runs code when it is "
-        "loaded: open only your own"
-    )
-    parser.add_argument("artifact", metavar="ARTIFACT", help=text)
+    parser.add_argument("artifact", metavar="ARTIFACT", help="a release artifact, .json")

@@ -16,15 +16,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import joblib
-
 import sklearn_puffer
 from sklearn_puffer import (
     Ledger,
     PersonLedger,
     PufferfishRelease,
     PufferfishWarning,
-    UncertifiedError,
 )
 from sklearn_puffer._base import listening
 from sklearn_puffer._documents import WAYS, __version__, check_free, growing_file, templates
@@ -36,41 +33,30 @@ from sklearn_puffer.cli.settings import (
     NAMES,
     NO_PROMISE,
     PREFIX,
-    RELEASE,
-    check_there,
-    merged,
+    certificate_text,
     parameters_of,
-    read_settings,
     say,
     tell,
     told,
+    typed,
 )
 
 
 def fit(args: Any) -> None:
     """Fit to a table, write the release artifact, and show the certificate."""
-    settings = read_settings(args.settings)
-    mechanism = _mechanism(settings, args)
-    name, section = MECHANISMS[mechanism]
-    parameters = _parameters(settings[section], args, mechanism)
+    parameters = _parameters(args)
     check_sensitive("fit", parameters)
-    noiser = getattr(sklearn_puffer, name)(**parameters)
+    noiser = getattr(sklearn_puffer, MECHANISMS[args.mechanism])(**parameters)
     _check_new("ARTIFACT", args.artifact, (".json",), {}, args)
-    _check_new("--noiser", args.noiser, (".joblib",), {}, args)
-    file = TableFile(args.table, layout_of(settings["table"], args))
+    file = TableFile(args.table, layout_of(args))
     _check_repeated(args, file.names)
     noiser.fit(file.rows(file.found_types()))
-    say(str(noiser.certificate_))
-    check_holds(noiser)
-    artifact = noiser.to_json().encode()
-    if args.noiser is not None:
-        with growing_file(args.noiser, force=args.force, private=True) as out:
-            joblib.dump(noiser, out)
-    private = mechanism != "noise"  # artifacts of the others hold what only the steward may see
+    say(certificate_text(noiser.certificate_))
+    artifact = noiser.to_json().encode()  # raises if the certificate does not hold
+    private = args.mechanism != "noise"  # the others hold what only the steward may see
     with growing_file(args.artifact, force=args.force, private=private) as out:
         out.write(artifact)
-    paths = ", ".join(filter(None, (args.artifact, args.noiser)))
-    tell(f"wrote {paths}; puffer report {args.artifact} shows all of it")
+    tell(f"wrote {args.artifact}; puffer report {args.artifact} shows all of it")
 
 
 def check_sensitive(command: str, parameters: Mapping[str, Any]) -> None:
@@ -94,49 +80,31 @@ def _check_repeated(args: Any, columns: Sequence[str]) -> None:
                 )
 
 
-def _mechanism(settings: Mapping[str, Any], args: Any) -> str:
-    """Return the mechanism of --mechanism, or that whose section the settings have."""
-    named = [name for name, (_, section) in MECHANISMS.items() if settings[section]]
-    mechanism = args.mechanism or (named[0] if named else "noise")
-    other = [name for name in named if name != mechanism]
-    if other:
-        section = MECHANISMS[other[0]][1]
+def _parameters(args: Any) -> dict[str, Any]:
+    """Return the typed parameters, all of which the estimator must have."""
+    names = told(MECHANISMS[args.mechanism])
+    given = typed(args, {name for kind in MECHANISMS.values() for name in told(kind)})
+    if strange := [name for name in given if name not in names]:
         raise ValueError(
-            f"the settings have [{section}], and {mechanism} is fitted; remove that section, or "
-            f"fit with --mechanism {other[0]}."
+            f"--{strange[0].replace('_', '-')} is no parameter of {args.mechanism}; leave it out, "
+            "or choose another --mechanism."
         )
-    return str(mechanism)
-
-
-def _parameters(section: dict[str, Any], args: Any, mechanism: str) -> dict[str, Any]:
-    """Return the estimator's parameters: those of the settings, overridden by arguments."""
-    names = told(MECHANISMS[mechanism][0])
-    typed = [name.removeprefix(PREFIX) for name, value in vars(args).items() if value is not None]
-    others = {name for kind, _ in MECHANISMS.values() for name in told(kind)} - names.keys()
-    if strange := [name for name in typed if name in others]:
+    if given.get("random_state") is not None:
         raise ValueError(
-            f"--{strange[0].replace('_', '-')} is no parameter of {mechanism}; leave it out, or "
-            "choose another --mechanism."
-        )
-    parameters = merged(section, args, names, PREFIX)
-    if parameters.get("random_state") is not None:
-        raise ValueError(
-            f"random_state={parameters['random_state']!r} makes releases that can be undone, and a "
+            f"random_state={given['random_state']!r} makes releases that can be undone, and a "
             "release artifact holds no seed; leave it out."
         )
-    return parameters
+    return given
 
 
 def report(args: Any) -> int:
     """Show or write the report of a release; the status is 1 if it has a finding."""
     check_out(args)
-    settings = read_settings(args.settings)
     if args.kind == "external" and args.audit:
         raise ValueError("--audit is for who signs; leave it out for recipients.")
     noiser, found = fitted(args.artifact), None
     if args.audit is not None:
-        check_holds(noiser)
-        rows = _rows_of(args.audit, layout_of(settings["table"], args), types_of(noiser))
+        rows = _rows_of(args.audit, layout_of(args), types_of(noiser))
         found = sklearn_puffer.audit(noiser, rows, task=args.task, verbose=1)
     about = {"kind": args.kind, "name": args.name, "by": args.by}
     document = sklearn_puffer.report(noiser, found, **about)
@@ -153,7 +121,7 @@ def _rows_of(path: str, layout: CsvLayout, types: Mapping[str, Any] | None = Non
 
 def check_out(args: Any) -> None:
     """Refuse a page that cannot be written, or needs an extra, before any work."""
-    names = ("ARTIFACT", "TABLE", "--settings", "--audit")
+    names = ("ARTIFACT", "TABLE", "--audit")
     read = {name: getattr(args, name.strip("-").lower(), None) for name in names}
     _check_new("--out", args.out, tuple(WAYS), read, args)
     if args.out is not None and Path(args.out).suffix.lower() == ".html":
@@ -189,14 +157,13 @@ def show(document: Any, args: Any) -> None:
 def check(args: Any) -> int:
     """Test rows for drift; the status is 1 if they have drifted."""
     check_out(args)
-    settings = read_settings(args.settings)
     noiser = fitted(args.artifact)
     if noiser._fitted.mechanism.untested or not hasattr(noiser.certificate_, "check"):
         raise ValueError(
             f"{args.artifact!r} releases no noise, and holds no distribution to compare new rows "
             "with; run `puffer audit` on new rows with their secrets, or fit again on them."
         )
-    file = TableFile(args.table, layout_of(settings["table"], args))
+    file = TableFile(args.table, layout_of(args))
     drift = noiser.certificate_.check(file.rows(types_of(noiser)))
     show(drift, args)
     return NO_PROMISE if drift.drifted else FINE
@@ -205,12 +172,9 @@ def check(args: Any) -> int:
 def plan(args: Any) -> None:
     """Compare estimators; each takes the settings that it has."""
     check_out(args)
-    settings = read_settings(args.settings)
-    sections = [settings[section] for _, section in MECHANISMS.values()]
-    every = {name: value for section in sections for name, value in section.items()}
-    how = merged(every, args, parameters_of("plan"), PREFIX)
+    how = typed(args, parameters_of("plan"))
     check_sensitive("plan", how)
-    rows = _rows_of(args.table, layout_of(settings["table"], args))
+    rows = _rows_of(args.table, layout_of(args))
     _check_repeated(args, rows.column_names)
     found = sklearn_puffer.plan(rows, **how)
     show(found, args)
@@ -232,7 +196,7 @@ def _fit_of(args: Any, candidate: Any) -> str | None:
         return None
     if not all(isinstance(name, str) for names in several for name in names):
         return None
-    mechanism = next(m for m, (kind, _) in MECHANISMS.items() if kind == candidate.kind.__name__)
+    mechanism = next(m for m, kind in MECHANISMS.items() if kind == candidate.kind.__name__)
     words = ["puffer", "fit", args.table, "release.json", "--mechanism", mechanism]
     words += ["--separator", args.separator] if args.separator else []
     for option, texts in (("--missing-value", args.missing_values), ("--type", args.types)):
@@ -249,11 +213,9 @@ def _fit_of(args: Any, candidate: Any) -> str | None:
 def audit(args: Any) -> int:
     """Audit a release; the status is 1 if attackers found more than is guaranteed."""
     check_out(args)
-    settings = read_settings(args.settings)
-    how = merged({}, args, parameters_of("audit"), PREFIX)
+    how = typed(args, parameters_of("audit"))
     noiser = fitted(args.artifact)
-    check_holds(noiser)
-    rows = _rows_of(args.table, layout_of(settings["table"], args), types_of(noiser))
+    rows = _rows_of(args.table, layout_of(args), types_of(noiser))
     result = sklearn_puffer.audit(noiser, rows, verbose=not args.quiet, **how)
     show(result, args)
     return NO_PROMISE if result.findings else FINE
@@ -312,80 +274,37 @@ def _persons(args: Any) -> PersonLedger:
     return PersonLedger.open(args.persons, fitted(args.artifact), key=_key(args))
 
 
-def _key(args: Any) -> Path | str:
-    return Path(args.key_file) if args.key_file is not None else f"env:{args.key_env}"
+def _key(args: Any) -> Path | str | None:
+    if args.key_env is not None:
+        return f"env:{args.key_env}"
+    return None if args.key_file is None else Path(args.key_file)
 
 
-def fitted(path: str) -> TableRelease:
-    """Return the fitted estimator of a release artifact, or of a joblib file.
-
-    Raises
-    ------
-    ValueError, TypeError, OSError
-        If that is neither.
-    """
-    suffix = Path(path).suffix.lower()
-    if suffix == ".json":
-        return PufferfishRelease.from_json(Path(path))
-    if suffix not in (".joblib", ".pkl", ".pickle"):
-        raise ValueError(
-            f"ARTIFACT is {path!r}, and must end in .json, or in .joblib if it is a saved noiser; "
-            "`puffer fit` writes both."
-        )
-    noiser = joblib.load(path)
-    if not isinstance(noiser, TableRelease):
-        raise TypeError(f"{path!r} holds a {type(noiser).__name__}, and no fitted noiser.")
-    return noiser
+def fitted(path: str) -> PufferfishRelease:
+    """Return the fitted release of an artifact."""
+    return PufferfishRelease.from_json(Path(path))
 
 
-def check_holds(noiser: TableRelease) -> None:
-    """Refuse an estimator whose certificate does not hold, whatever its on_uncertified is."""
-    certificate = noiser.certificate_
-    if not certificate.holds:
-        raise UncertifiedError(
-            f"the certificate does not hold, so nothing is released: the proven loss "
-            f"{certificate.loss:.6g} exceeds the budget {certificate.notion.budget_name()}; "
-            f"{certificate.remedy or 'use another strategy.'}"
-        )
-
-
-def layout_of(section: Mapping[str, Any], args: Any) -> CsvLayout:
-    """Return the layout of CSV files, by the settings and the arguments.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a setting is wrong.
-    """
-    settings = merged(section, args, ["separator"])
-    missing = settings.get("missing_values", [""])
-    if not isinstance(missing, list) or not all(isinstance(text, str) for text in missing):
-        raise TypeError(f"missing_values must be a list of strings, got {missing!r}.")
-    if args.missing_values:
-        missing = ["", *args.missing_values]
-    typed = {}
+def layout_of(args: Any) -> CsvLayout:
+    """Return the layout of CSV files, by the arguments."""
+    types = {}
     for text in args.types or []:
         name, _, kind = text.rpartition("=")
         if not (name and kind):
             raise ValueError(f"--type {text!r} is not COLUMN=TYPE; write it as zip=string.")
-        typed[name] = kind
-    known = CsvLayout(types=settings.get("types", {})).types
-    return CsvLayout(settings.get("separator"), tuple(missing), {**known, **typed})
+        types[name] = kind
+    return CsvLayout(args.separator, ("", *(args.missing_values or ())), types)
 
 
 def release(args: Any) -> None:
     """Release a file into another one."""
-    settings = read_settings(args.settings)
-    layout = layout_of(settings["table"], args)
-    how = _how(settings["release"], args)
-    keying = _keying(how)
+    layout, keying = layout_of(args), _keying(args)
     path, read = Path(args.output), {"INPUT": args.input, "ARTIFACT": args.artifact}
     kind_of(path)
-    read |= {"the ledger": how.get("ledger"), "the ledger of persons": how.get("persons")}
+    read |= {"the ledger": args.ledger, "the ledger of persons": args.persons}
     _check_new("OUTPUT", args.output, (), read, args)
     noiser = fitted(args.artifact)
-    check_holds(noiser)
-    _warn_uncounted(noiser, how)
+    _warn_uncounted(noiser, args)
     file = TableFile(args.input, layout)
     before = _version_of(file.path)
     # a swap reads secrets, too, with types found as in fit
@@ -395,12 +314,12 @@ def release(args: Any) -> None:
     kept = table.select([str(name) for name in noiser._fitted.rules.order])
     write_table(io.BytesIO(), path, kept.slice(0, 0), layout)  # types for the file
     noiser.verbose = 0  # progress is shown here
-    noiser.unknown = how.get("unknown", noiser.unknown)
+    noiser.unknown = noiser.unknown if args.unknown is None else args.unknown
     # of a swap before the certificate is that of the rows, and no longer that of the ledger
-    record = _record(noiser, how, keying, file)
+    record = _record(noiser, args, keying, file)
     with growing_file(path, force=args.force) as out:
         with listening(not args.quiet, "release"):
-            released = _released(noiser, table, how, keying)
+            released = _released(noiser, table, args, keying)
         record()
         write_table(out, path, released, layout)
         if _version_of(file.path) != before:
@@ -409,15 +328,14 @@ def release(args: Any) -> None:
                 "when it is complete."
             )
     if not noiser._fitted.mechanism.by_row:
-        say(str(noiser.certificate_))  # of this table
+        say(certificate_text(noiser.certificate_))  # of this table
     tell(f"wrote {str(path)!r}, {released.num_rows:,} rows")
 
 
-def _warn_uncounted(noiser: TableRelease, how: Mapping[str, Any]) -> None:
+def _warn_uncounted(noiser: TableRelease, args: Any) -> None:
     """Say what another release of the same rows, which nothing counts, would do."""
-    by_row, counted = noiser._fitted.mechanism.by_row, how.get("ledger") or how.get("persons")
-    keyed = how.get("key_file") is not None or how.get("key_env") is not None
-    if counted or (by_row and keyed):  # unchanged rows come out the same
+    by_row = noiser._fitted.mechanism.by_row
+    if args.ledger or args.persons or (by_row and _key(args)):  # unchanged rows come out the same
         return
     sentence = (
         "nothing counts this swap, and another one of some of these people, in any file, undoes "
@@ -432,30 +350,15 @@ def _warn_uncounted(noiser: TableRelease, how: Mapping[str, Any]) -> None:
     warnings.warn(sentence, PufferfishWarning, stacklevel=2)
 
 
-def _how(section: dict[str, Any], args: Any) -> dict[str, Any]:
-    """Return the options of a release; a key in the arguments replaces that of the settings."""
-    typed = args.key_file is not None or args.key_env is not None
-    kept = {n: v for n, v in section.items() if not (typed and n in ("key_file", "key_env"))}
-    if {"key_file", "key_env"} <= kept.keys():
-        raise ValueError("the settings have both key_file and key_env; remove one of them.")
-    return merged(kept, args, [*RELEASE, "key_file", "key_env"])
-
-
-def _keying(how: dict[str, Any]) -> dict[str, Any]:
-    key: Any = None
-    if how.get("key_file") is not None:
-        check_there("key_file", how["key_file"])
-        key = Path(how["key_file"])
-    if how.get("key_env") is not None:
-        key = f"env:{how['key_env']}"
-    keyed = how.get("row_id") is not None
-    if key is not None and not keyed:
+def _keying(args: Any) -> dict[str, Any]:
+    key = _key(args)
+    if key is not None and args.row_id is None:
         raise ValueError(
             "a key is given without --row-id, and keyed noise is drawn for an id; name the column "
             "of ids."
         )
-    keying = {"row_id": how.get("row_id"), "key": key, "release": how.get("release", 0)}
-    return keying | ({"dataset": how.get("dataset", "")} if keyed else {})
+    keying = {"row_id": args.row_id, "key": key, "release": args.release}
+    return keying | ({} if args.row_id is None else {"dataset": args.dataset or ""})
 
 
 def _is_same(path: Path, other: Path) -> bool:
@@ -470,18 +373,18 @@ def _version_of(path: Path) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _released(noiser: TableRelease, table: Any, how: dict[str, Any], keying: dict[str, Any]) -> Any:
+def _released(noiser: TableRelease, table: Any, args: Any, keying: dict[str, Any]) -> Any:
     """Return the released table, counted by a ledger of persons if there is one."""
     if noiser._fitted.mechanism.by_row:
-        if how.get("persons") is not None:
-            return _counted(noiser, table, how, keying)
+        if args.persons is not None:
+            return _counted(noiser, table, args, keying)
         return noiser.transform(table, **keying)
     if keying["row_id"] is None or keying["key"] is None:
         raise ValueError(
             "two swaps of the same people undo each other, and only a key makes the same one "
             "again; give --row-id, and --key-file or --key-env."
         )
-    if how.get("persons") is not None:
+    if args.persons is not None:
         raise ValueError(
             "--persons counts rows that are released one by one, and a swap exchanges a whole "
             "table; leave --persons out."
@@ -489,35 +392,25 @@ def _released(noiser: TableRelease, table: Any, how: dict[str, Any], keying: dic
     return noiser.transform(table, **keying)
 
 
-def _counted(noiser: TableRelease, table: Any, how: dict[str, Any], keying: dict[str, Any]) -> Any:
+def _counted(noiser: TableRelease, table: Any, args: Any, keying: dict[str, Any]) -> Any:
     """Return the released table, when all of its persons are recorded."""
-    if how.get("ledger") is not None:
-        raise ValueError(
-            "--ledger and --persons are both given, and count a release twice; give one of them."
-        )
     if keying["row_id"] is None or keying["key"] is None:
         raise ValueError(
             "--persons counts what each has spent by ids and a key; give --row-id, and --key-file "
             "or --key-env."
         )
     more = {name: value for name, value in keying.items() if name != "key"}
-    exhausted = "withhold" if how.get("withhold") else "raise"
-    more |= {"exhausted": exhausted, "note": how.get("note", "")}
-    ledger = PersonLedger.open(how["persons"], noiser, key=keying["key"])
+    more |= {"exhausted": "withhold" if args.withhold else "raise", "note": args.note}
+    ledger = PersonLedger.open(args.persons, noiser, key=keying["key"])
     return ledger.transform(noiser, table, **more)
 
 
-def _record(
-    noiser: TableRelease,
-    how: dict[str, Any],
-    keying: dict[str, Any],
-    file: TableFile,
-) -> Any:
+def _record(noiser: TableRelease, args: Any, keying: dict[str, Any], file: TableFile) -> Any:
     """Return a function that records the release; refuse first what cannot be released."""
-    if how.get("ledger") is None:
+    if args.ledger is None:
         return lambda: None
-    ledger = Ledger.open(how["ledger"], noiser)
-    dataset, note = how.get("dataset"), how.get("note", "")
+    ledger = Ledger.open(args.ledger, noiser)
+    dataset, note = args.dataset, args.note
     if keying["key"] is not None:
         # two runs share this digest of all that the released values depend on, if they make the
         # same release, to the last bit

@@ -1,4 +1,4 @@
-"""Parameters of a run: those of the estimators, and a settings file; and its output.
+"""Parameters of a run, which are those of the estimators; and its output.
 
 Results go to standard output, messages and errors to standard error.
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import inspect
 import re
+import shlex
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,16 +25,16 @@ PREFIX = "noiser_"
 #: Parameters that name columns: "1" is a name there, and no number.
 NAMES = {"sensitive", "public", "known", "joined", "groups", "ids"}
 
-#: The estimator of each mechanism, and its section of a settings file.
+#: The estimator of each mechanism.
 MECHANISMS = {
-    "noise": ("PufferfishNoiser", "noiser"),
-    "typical-rows": ("PufferfishMicroaggregator", "microaggregator"),
-    "swap": ("PufferfishSwap", "swap"),
+    "noise": "PufferfishNoiser",
+    "typical-rows": "PufferfishMicroaggregator",
+    "swap": "PufferfishSwap",
 }
 
 #: Files that are read, by their places; and further ones, by options.
 POSITIONS = ("table", "input", "artifact")
-READ = (*POSITIONS, "settings", "audit", "key_file")
+READ = (*POSITIONS, "audit", "key_file")
 
 #: Parameters of a function that are no options.
 _NOT_TYPED = {
@@ -52,7 +53,7 @@ def typed_of(command: str) -> dict[str, dict[str, str]]:
     if command in _NOT_TYPED:
         return {command: parameters_of(command)}
     found: dict[str, dict[str, str]] = {}
-    for kind, _ in MECHANISMS.values() if command == "fit" else ():
+    for kind in MECHANISMS.values() if command == "fit" else ():
         before = {name for one in found.values() for name in one}
         found[kind] = {name: text for name, text in told(kind).items() if name not in before}
     return found
@@ -80,41 +81,6 @@ def _parameter_help(doc: str) -> dict[str, str]:
     return {name: f"{types[name]}. {text}." for name, text in first.items()}
 
 
-def read_settings(path: str | None) -> dict[str, dict[str, Any]]:
-    """Return the sections of a settings file: table, release, and one for each mechanism.
-
-    Raises
-    ------
-    ValueError
-        If it is no TOML, or has an unknown section or key.
-    OSError
-        If it cannot be read.
-    """
-    known = {**_SECTIONS, **{section: set(told(kind)) for kind, section in MECHANISMS.values()}}
-    if path is None:
-        return {name: {} for name in known}
-    try:
-        sections = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"the settings {path!r} are no TOML: {error}.") from error
-    _check_keys(sections, known, f"the settings {path!r}")
-    for name, keys in known.items():
-        section = sections.setdefault(name, {})
-        if not isinstance(section, dict):
-            raise ValueError(f"the settings {path!r} say {name}; write [{name}] above it.")
-        _check_keys(section, keys, f"[{name}] of {path!r}")
-    return sections
-
-
-def _check_keys(keys: Mapping[str, Any], known: Iterable[str], where: str) -> None:
-    strange = sorted(set(keys) - set(known))
-    if strange:
-        raise ValueError(
-            f"{where} has {strange[0]!r}, which is none of {', '.join(sorted(known))}; "
-            "mend or remove it."
-        )
-
-
 def value_of(text: str) -> Any:
     """Return an argument as a value of TOML, or else as a string.
 
@@ -127,49 +93,17 @@ def value_of(text: str) -> Any:
         return text
 
 
-#: Options of a release, beside the key; keys of the section [release].
-RELEASE: dict[str, dict[str, Any]] = {
-    "unknown": {
-        "type": value_of,
-        "metavar": "VALUE",
-        "help": "how to treat values that fit has not seen, as in `puffer fit`: "
-        '"error" or "nearest"',
-    },
-    "row_id": {"metavar": "NAME", "help": "the column of ids, for keyed noise"},
-    "dataset": {"metavar": "NAME", "help": "name of the table, for keyed noise and the ledger"},
-    "release": {
-        "type": int,
-        "metavar": "NUMBER",
-        "help": "number of the release, each with fresh keyed noise",
-    },
-    "ledger": {"metavar": "FILE", "help": "the ledger to count this release in"},
-    "persons": {"metavar": "FILE", "help": "the ledger of persons to count it in instead"},
-    "withhold": {
-        "action": "store_true",
-        "default": None,
-        "help": "with --persons: omit persons without a release left, instead of refusing all",
-    },
-    "note": {"metavar": "TEXT", "help": "a note in the ledger"},
-}
-_SECTIONS = {
-    "table": {"separator", "missing_values", "types"},
-    "release": {*RELEASE, "key_file", "key_env"},
-}
-
-
-def merged(
-    section: Mapping[str, Any], args: Any, names: Iterable[str], prefix: str = ""
-) -> dict[str, Any]:
-    """Return the settings of a section, overridden by arguments.
+def typed(args: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Return the parameters of a function that are typed.
 
     A list of one name is the name; the word none is None, which TOML lacks, but for names.
     """
-    typed = {name: getattr(args, f"{prefix}{name}", None) for name in names}
-    found = {**section, **{name: value for name, value in typed.items() if value is not None}}
+    given = {name: getattr(args, f"{PREFIX}{name}", None) for name in names}
+    found = {name: value for name, value in given.items() if value is not None}
     for name, value in found.items():
-        if name in NAMES and isinstance(value, list) and len(value) == 1:
-            found[name] = value[0]
-        elif prefix and value == "none" and name not in NAMES:
+        if name in NAMES and len(value) == 1:
+            found[name] = value_of(value[0]) if value[0].startswith("{") else value[0]
+        elif value == "none" and name not in NAMES:
             found[name] = None
     return found
 
@@ -195,18 +129,32 @@ def message_of(error: Any) -> str:
     return "\n  ".join(plain) or type(error).__name__
 
 
+#: Options of a release that messages name.
+_RELEASE = ("unknown", "row_id", "dataset", "release", "ledger", "persons", "withhold", "note")
+
 #: What messages say in Python, and what it is on the command line.
 _WORDS = {
     "X": "the table",
     "None": "none",
     "pd.to_datetime": "--type COLUMN=date",
     "pd.to_numeric": "--type COLUMN=float",
+    "astype(float)": "--type COLUMN=float",
+    "astype(str)": "--type COLUMN=string",
     "to set_params after fit, as --unknown to puffer release": "to puffer release",
     "key names the environment variable": "--key-env names the environment variable",
     "Ledger.open": "puffer ledger show",
     "PersonLedger.open": "puffer persons show",
     "PersonLedger": "ledger of persons (--persons)",
-    **{kind: f"--mechanism {mechanism}" for mechanism, (kind, _) in MECHANISMS.items()},
+    "Ledger.add adds": "the Python method Ledger.add adds",
+    'exhausted="withhold"': "--withhold",
+    "noiser.to_json()": "puffer fit",
+    "it, or sensitive_features as in fit": "a table that has it",
+    "see utility_": "see puffer report",
+    "print it to see the remedy": "it has the remedy",
+    "certificate_.details()": "puffer report",
+    "certificate_.over_set says how much": "puffer audit attacks with some",
+    "certificate_.against(prior) says how much": "puffer audit attacks with some",
+    **{kind: f"--mechanism {mechanism}" for mechanism, kind in MECHANISMS.items()},
 }
 
 
@@ -219,21 +167,29 @@ def as_typed(text: str) -> str:
     return _python().sub(_option_of, text)
 
 
+def certificate_text(certificate: Any) -> str:
+    """Return the first screen of a certificate, in whose advice are options and commands."""
+    lines = str(certificate).splitlines()
+    advice = ("Risk: ", "certificate_.")
+    return "\n".join(as_typed(line) if line.startswith(advice) else line for line in lines)
+
+
 def _option_of(found: re.Match[str]) -> str:
     if found["quoted"] or found["word"]:
         return found["quoted"] or _WORDS[found["word"]]
     name, value = found["name"] or found["subject"], found["value"] or ""
     if value.startswith("{"):  # a table of TOML
-        return f"{name} = {value.replace(chr(39), '').replace(':', ' =')} in --settings"
-    value = _WORDS.get(value, value.strip("\"'"))
+        value = shlex.quote(value.replace("'", "").replace(":", " ="))
+    else:
+        value = _WORDS.get(value, value.strip("\"'"))
     return f"--{name.replace('_', '-')} {value}".rstrip()
 
 
 @cache
 def _python() -> re.Pattern[str]:
     """Return what finds arguments with their values, as subjects, or by their underscores."""
-    functions = [*(kind for kind, _ in MECHANISMS.values()), *_NOT_TYPED]
-    names = {*RELEASE, *(name for each in functions for name in told(each))}
+    typed = [*map(told, MECHANISMS.values()), *map(parameters_of, _NOT_TYPED)]
+    names = {*_RELEASE, *(name for each in typed for name in each)}
     name, words = "|".join(names), "|".join(map(re.escape, _WORDS))
     long = "|".join(each for each in names if "_" in each)
     value = r"""(?P<value>"[^"]*"|'[^']*'|\{[^}]*\}|\[.*?\](?!\w)|\w+(\.\w+)*)?"""
