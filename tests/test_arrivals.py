@@ -210,7 +210,7 @@ def test_atoms_that_float64_merges_are_refused(atoms):
     with pytest.raises(ValueError, match=f"values {message}"):
         User(Discrete([0], [1.0]), values=atoms)
     query = PufferfishSum().fit([User(Discrete([0, 1], [0.5, 0.5]), count=3)])
-    with pytest.raises(ValueError, match=f"values {message}"):
+    with pytest.raises(ValueError, match=r"column 'value' holds .*9007199254740993, which"):
         query.release(atoms)
 
 
@@ -240,7 +240,7 @@ def test_atoms_are_as_many_as_they_were():
 def test_integer_reports_and_columns_of_a_sum_stay_apart():
     query = PufferfishSum().fit([User(Discrete([0, FAR - 1], [0.5, 0.5]), count=2)])
     for report in (FAR, FAR + 1):
-        with pytest.raises(ValueError, match=r"values contain .*too many steps"):
+        with pytest.raises(ValueError, match=r"column 'value' holds integers beyond 2\^53 - 1"):
             query.release([0, report])
     with pytest.raises(ValueError, match=r"column 'x' holds integers beyond 2\^53 - 1"):
         PufferfishSum(value="x").fit(frame_of(threes(THREE)))

@@ -57,7 +57,7 @@ CASES = {
     "column": ("column 'a'", lambda: PufferfishNoiser(sensitive="s").fit(FRAME.assign(a=HUGE))),
     "secret": ("column 's'", lambda: PufferfishNoiser(sensitive="s").fit(FRAME.assign(s=HUGE))),
     "later": ("column 'a'", lambda: fitted().transform(FRAME.assign(a=HUGE))),
-    "report": ("values", lambda: answering().release([HUGE, 0, 0, 0, 0])),
+    "report": ("column 'value' holds", lambda: answering().release([HUGE, 0, 0, 0, 0])),
     "sum": ("epsilon must be at most", lambda: answering(epsilon=1e308)),
     "order": (
         "alpha must be at most",
