@@ -191,7 +191,6 @@ OTHERS = {
     },
     "passed columns": {"public": ["age"], "remainder": "passthrough"},
     "bins of single precision": {"public": ["short"], "n_bins": {"short": 4}},
-    "other values": {"public": ["job"], "unknown": {"job": "other"}},
 }
 
 

@@ -105,7 +105,7 @@ PARAMETERS = [
     (TypeError, r"adversaries must be None, .* or a list .*got 'all'", {"adversaries": "all"}),
     (ValueError, r"adversaries may hold one ConfidenceSet", {"adversaries": [SET, SET]}),
     (TypeError, r"weights must be \"spread\", .*got 3", {"weights": 3}),
-    (ValueError, r"weights must be one of .*got 'equal'", {"weights": "equal"}),
+    (ValueError, r"weights must be \"spread\", .*got 'equal'", {"weights": "equal"}),
     (ValueError, r"weights\['x'\] must be positive and finite, got 0", {"weights": {"x": 0}}),
     (TypeError, r"adversaries\[0\] must map every secret .*got 3", {"adversaries": [3]}),
     (TypeError, r"adversaries\[0\] must map every secret", {"adversaries": [np.ones(2)]}),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sklearn_puffer._codes import Column, Reader, learn_column, placed_in
-from sklearn_puffer._codes.columns import Other, rule_of, unseen_message, with_other
+from sklearn_puffer._codes.columns import Other, rule_of, unseen_message
 from sklearn_puffer._tables import Values
 
 GONE = [False, True, False, False]
@@ -235,23 +235,6 @@ def test_the_rule_for_unseen_values_is_that_of_the_kind_and_of_the_column():
         found = [rule_of({"x": value}, "x", kind) for kind in kinds]
         assert found == [value] * 3 + [Other(value)]
         assert rule_of({"y": value}, "x", "float") == "error"
-    for kind in kinds[:3]:
-        with pytest.raises(ValueError, match=rf"unknown\['x'\] must be .* is {kind}"):
-            rule_of({"x": "other"}, "x", kind)
-
-
-def test_the_category_for_the_unseen_is_the_last_level_and_of_the_kind_of_the_others():
-    assert with_other("x", ("a",), Other("b"), listed=False) == ("a", "b")
-    assert with_other("x", ("a",), Other("a"), listed=True) == ("a",)
-    for levels, value, listed, message in (
-        (("a",), "b", True, r"categories\['x'\] does not list"),
-        (("a",), "error", False, "no row of fit has"),
-        (("a",), "nearest", False, "no row of fit has"),
-        (("a",), 1, False, "values of column 'x' are such as 'a'"),
-        ((1, 2), "b", False, "values of column 'x' are such as 1"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            with_other("x", levels, Other(value), listed=listed)
 
 
 def test_unseen_values_are_told_the_most_frequent_first_and_a_hundred_at_most():

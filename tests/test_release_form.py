@@ -138,7 +138,7 @@ CASES = {
     ),
     "nearest": (lambda: noiser_of(n_bins=None, unknown="nearest", **TWO), strangers),
     "other": (
-        lambda: noiser_of(n_bins=None, public=["job"], unknown={"job": "other"}),
+        lambda: noiser_of(n_bins=None, public=["job"]).set_params(unknown={"job": "clerk"}),
         lambda: table_of().replace({"job": {"smith": "nurse"}}),
     ),
     "any number": (lambda: noiser_of(**FREE, prior=priors(), delta=1e-3), strangers),

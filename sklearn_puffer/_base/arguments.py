@@ -476,6 +476,8 @@ _NO_PROMISE = (
     "for whole tables, PufferfishMicroaggregator for single rows."
 )
 _INSTEAD = {
+    "unknown={column: value}": "replace the values of a column by one of those that fit sees, "
+    "X[column].where(X[column].isin(known), value), or pass unknown='nearest'.",
     "noise='swap'": _NO_PROMISE,
     "noise.RecordSwap": _NO_PROMISE,
     "noise='optimal'": "PufferfishMicroaggregator releases rows of many columns; use it, or "

@@ -43,10 +43,7 @@ Unknown = Literal["error", "nearest"] | Other
 def rule_of(unknown: Any, name: Name, kind: Kind) -> Unknown:
     """Return the rule for unseen values of a column, by an estimator's ``unknown``.
 
-    Raises
-    ------
-    ValueError
-        If it names a value for a column of numbers or booleans.
+    It is a mapping in artifacts of before, and where the commonest categories are found.
 
     Examples
     --------
@@ -58,44 +55,9 @@ def rule_of(unknown: Any, name: Name, kind: Kind) -> Unknown:
     if not isinstance(unknown, Mapping):
         moves = unknown == "nearest" or (unknown == "auto" and kind in ("float", "integer"))
         return "nearest" if moves else "error"
-    if name not in unknown:
-        return "error"
-    if kind == "category":
+    if kind == "category" and name in unknown:
         return Other(plain(unknown[name]))
-    rule = unknown[name]
-    if not (isinstance(rule, str) and rule in ("error", "nearest")):
-        raise ValueError(
-            f'unknown[{name!r}] must be "error" or "nearest", got {quoted(rule)}: column {name!r} '
-            f"is {kind}, and a value for the unseen is for categories."
-        )
-    return "nearest" if rule == "nearest" else "error"
-
-
-def with_other(
-    name: Name, levels: tuple[Any, ...], other: Other, *, listed: bool
-) -> tuple[Any, ...]:
-    """Return the levels of a column, and the level that replaces unseen values.
-
-    Raises
-    ------
-    ValueError
-        If ``categories`` does not list the level, or it is of another kind than the others.
-    """
-    value = other.value
-    if value in levels:
-        return levels
-    if listed or value in ("error", "nearest"):
-        why = f"categories[{name!r}] does not list" if listed else "no row of fit has"
-        raise ValueError(
-            f"unknown[{name!r}] is {quoted(value)}, which {why}; name the category that new values "
-            'become, such as "other", and list it in categories= where that is given.'
-        )
-    if any(isinstance(level, str) != isinstance(value, str) for level in levels):
-        raise ValueError(
-            f"unknown[{name!r}] is {quoted(value)}, and the values of column {name!r} are such as "
-            f"{quoted(levels[0])}; name a category of their kind."
-        )
-    return (*levels, value)
+    return "nearest" if unknown.get(name) == "nearest" else "error"
 
 
 def unseen_message(
@@ -107,7 +69,7 @@ def unseen_message(
         f"move {it} to the nearest known value; or fit again with n_bins to bin the column"
         if numeric
         else f"turn {it} into a known category; or fit again with a list of all in "
-        "categories={column: [...]}, with one for new ones in unknown={column: 'other'}"
+        "categories={column: [...]}"
     )
     ways = f"{NEAREST} to {ways}, or on data that has {it}"
     if len(values) == 1:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sklearn_puffer._base import LARGEST_INTEGER, Array, FloatArray, check_pairs, refuse_masked
-from sklearn_puffer._codes.columns import Column, Other, Unknown, with_other
+from sklearn_puffer._codes.columns import Column
 from sklearn_puffer._codes.counting import (
     CodeArray,
     Coded,
@@ -358,7 +358,6 @@ def learn_column(
     n_bins: int | None = None,
     categories: Sequence[Any] | None = None,
     missing: Missing = "error",
-    unknown: Unknown = "error",
     weights: Array | None = None,
 ) -> Column:
     """Return the alphabet of a column: its distinct values, bins or levels.
@@ -375,7 +374,7 @@ def learn_column(
     if not values.present.size and not (labelled and missing == "category"):
         raise ValueError(f"column {name!r} has no value that is not missing; drop the column.")
     if labelled:
-        return _level_column(name, values, categories, missing, unknown)
+        return _level_column(name, values, categories, missing)
     column = _number_column(name, values, n_bins, weights)
     if values.kind != "boolean" or missing != "category" or values.missing is None:
         return column
@@ -433,20 +432,15 @@ def _level_column(
     values: Values,
     categories: Sequence[Any] | None,
     missing: Missing,
-    unknown: Unknown,
 ) -> Column:
     """Return the alphabet of a column of labels: those that ``categories`` lists, or its own."""
     declared = categories is not None
     levels = _checked_levels(name, categories) if declared else values.levels or ()
     used, has = values.used_levels(), {*levels}
-    if isinstance(unknown, Other):
-        levels = with_other(name, levels, unknown, listed=declared)
-        used = [*used, unknown.value]
-    elif strange := [level for level in used if level not in has]:
+    if strange := [level for level in used if level not in has]:
         raise ValueError(
             f"column {name!r} contains {listed(strange, 20)}, which categories[{name!r}] does not "
-            "list; add it there, pass unknown={column: value} to turn it into a value listed "
-            "there, or drop those rows."
+            "list; add it there, replace it by a value listed there, or drop those rows."
         )
     seen, code = {*used}, None
     known = np.array([declared or level in seen for level in levels], dtype=bool)

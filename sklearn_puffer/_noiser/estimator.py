@@ -69,10 +69,9 @@ class PufferfishNoiser(TableRelease):
     missing : {"error", "category", "propagate"}, default="error"
         Missing values are refused, a value of their own (of booleans and categories), or left
         missing, which is then not protected.
-    unknown : "auto", "error", "nearest" or {column: value}, default="auto"
+    unknown : {"auto", "error", "nearest"}, default="auto"
         What `transform` does with values not seen in `fit`: move numbers to the nearest one and
-        refuse categories, refuse both, move both (categories to the commonest one), or make them
-        the category that is named.
+        refuse categories, refuse both, or move both (categories to the commonest one).
     output : {"native", "noisy"}, default="native"
         Columns in their own type, or raw value plus noise as float64.
     remainder : {"drop", "passthrough"}, default="drop"

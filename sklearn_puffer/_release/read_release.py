@@ -30,8 +30,9 @@ class PufferfishRelease(TableRelease):
     ----------
     fitted : FittedMechanism
         What `from_json` has read.
-    unknown : "auto", "error", "nearest" or {column: value}, default="error"
-        As in `PufferfishNoiser`; what is read has that of the noiser.
+    unknown : {"auto", "error", "nearest"}, default="error"
+        As in `PufferfishNoiser`; what is read has that of the noiser, in files of before also
+        {column: the value that unseen ones become}.
     on_uncertified : {"raise", "warn"}, default="raise"
         As in `PufferfishNoiser`.
     random_state : int or None, default=None

@@ -5,7 +5,7 @@ Each is a frozen value, checked as far as that needs no data.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, Literal
@@ -24,13 +24,11 @@ from sklearn_puffer._base import (
 from sklearn_puffer._codes import (
     Column,
     Reader,
-    Unknown,
     learn_column,
     resolve,
-    rule_of,
 )
 from sklearn_puffer._engines import LazyTable
-from sklearn_puffer._tables import AnyTable, Kind, Missing, Name, Values
+from sklearn_puffer._tables import AnyTable, Missing, Name, Values
 from sklearn_puffer._words import listed, plain, quoted, shown
 from sklearn_puffer.notions import MOST_ALPHA, Notion, Pufferfish, RenyiPufferfish
 
@@ -78,7 +76,6 @@ class Columns:
     categories: Mapping[Any, Sequence[Any]] = field(default_factory=dict)
     n_bins: Any = None
     missing: Missing = "error"
-    unknown: Any = "auto"  # values that `fit` has not seen
     output: Output = "native"
     remainder: Literal["drop", "passthrough"] = "drop"
     grouped: AskedGroups | None = None  # rows that are released together
@@ -90,10 +87,12 @@ class Columns:
             "categories": _checked_categories,
             "n_bins": _checked_bins,
             "missing": lambda x: check_choice(x, "missing", ["error", "category", "propagate"]),
-            "unknown": check_unknown,
             "output": _checked_output,
             "remainder": lambda x: check_choice(x, "remainder", ["drop", "passthrough"]),
         }
+        if isinstance(params.get("unknown"), Mapping):
+            raise ValueError(gone("unknown={column: value}"))
+        check_unknown(params.get("unknown", "auto"))
         checked = {name: check(params[name]) for name, check in checks.items() if name in params}
         named = {name: params[name] for name in ("public", "known") if name in params}
         grouped = AskedGroups.of(params) if "groups" in params else None
@@ -117,7 +116,7 @@ class Columns:
 
     def specs(self, public: Sequence[Name]) -> list[ColumnSpec]:
         """Return the settings of each public column, and refuse those of other columns."""
-        for argument in ("categories", "n_bins", "unknown"):
+        for argument in ("categories", "n_bins"):
             value = getattr(self, argument)
             for name in value if isinstance(value, Mapping) else ():
                 if name not in public:
@@ -133,7 +132,6 @@ class Columns:
                 self.categories.get(name),
                 bins.get(name),
                 named and name in bins,
-                self.unknown,
                 self.missing,
             )
             for name in public
@@ -164,12 +162,7 @@ class ColumnSpec:
     categories: Sequence[Any] | None  # None: those of its type
     n_bins: int | None
     numeric: bool  # `n_bins` names it, so it must be one of numbers
-    unknown: Any
     missing: Missing
-
-    def unknown_rule(self, kind: Kind) -> Unknown:
-        """Return the rule for values that `fit` has not seen, in a column of this kind."""
-        return rule_of(self.unknown, self.name, "category" if self.categories is not None else kind)
 
     def learnt(self, values: Values, weights: Array | None) -> Column:
         """Return the alphabet of the column, learnt from its values."""
@@ -179,7 +172,6 @@ class ColumnSpec:
             n_bins=self.n_bins,
             categories=self.categories,
             missing=self.missing,
-            unknown=self.unknown_rule(values.kind),
             weights=weights,
         )
         if self.numeric and column.edges is None:
@@ -191,18 +183,13 @@ class ColumnSpec:
 
     def reader(self, column: Column, values: Values) -> Reader:
         """Return how values of the column are read."""
-        return Reader(column, values, self.unknown_rule(values.kind), self.missing)
+        return Reader(column, values, missing=self.missing)
 
 
 def check_unknown(unknown: Any) -> Any:
-    """Return the rule for values that `fit` has not seen, as it is given."""
+    """Return the rule for values that `fit` has not seen; a mapping in artifacts of before."""
     if isinstance(unknown, Mapping):
-        for name, value in unknown.items():
-            if value is None or not isinstance(value, Hashable):
-                raise TypeError(
-                    f"unknown[{name!r}] must be a value of that column, got {quoted(value)}."
-                )
-        return dict(unknown)
+        return unknown
     return check_choice(unknown, "unknown", ["auto", "error", "nearest"])
 
 
