@@ -179,7 +179,7 @@ def _few_trees():
 
     boosted = readers.boosted
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measured, "attackers_of", lambda _: {"boosted": boosted(5)})
+        patch.setattr(measured, "attackers", lambda: {"boosted": boosted(5)})
         for module in (measured, readers):
             patch.setattr(module, "boosted", lambda _, **kind: boosted(5, **kind))
         yield

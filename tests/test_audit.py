@@ -11,15 +11,16 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from attacking import audit
 from scipy.special import expit, logit
 from scipy.stats import beta, binom
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from sklearn_puffer import Audit, PufferfishNoiser, PufferfishRelease, audit
+from sklearn_puffer import Audit, PufferfishNoiser, PufferfishRelease
 from sklearn_puffer._review.exact_tests import (
     Attack,
     Budget,
@@ -357,7 +358,7 @@ def test_randomised_response_at_its_budget_gives_figures_near_the_allowed_ones()
 
 @pytest.mark.slow
 def test_a_release_that_loses_more_than_it_says_is_a_finding_with_a_p_value():
-    found = audit(lying(), answers(3000), [LOOKS, GaussianNB()])
+    found = audit(lying(), answers(3000), LOOKS, GaussianNB())
     assert found.findings[0].attack.low > 1.0
     assert "MORE THAN WAS PROMISED" in str(found).partition("\n")[0]
     assert "Either the release loses more" in str(found.findings[0])
@@ -367,7 +368,7 @@ def test_a_release_that_loses_more_than_it_says_is_a_finding_with_a_p_value():
 
 @pytest.mark.slow
 def test_p_values_are_corrected_over_all_tests_and_never_smaller_than_alone():
-    table = audit(lying(), answers(600), [LOOKS, LogisticRegression()]).table
+    table = audit(lying(), answers(600), LOOKS, LogisticRegression()).table
     assert (table["p_all"] >= table["p"]).all()
 
 
@@ -636,11 +637,11 @@ def test_an_audit_is_json_text_and_inert_html():
     table = mixed().rename(columns={"visits": "<script>x"})
     table["group"] = table["group"].replace({"a": "<b>\n"})
     noiser = PufferfishNoiser(sensitive="group", public=["<script>x"]).fit(table)
-    found = audit(noiser, table, {"<i>": GaussianNB()}).named("<u>")
+    found = audit(noiser, table, GaussianNB()).named("<u>")
     kept = json.loads(found.to_json())
     assert kept["schema"] == "sklearn_puffer.audit/8"
-    assert {each["attacker"] for each in kept["attacks"]} == {"<i>", "boosted"}
-    for tag in ("<script>", "<b>", "<i>", "<u>"):
+    assert {each["attacker"] for each in kept["attacks"]} == {"GaussianNB", "boosted"}
+    for tag in ("<script>", "<b>", "<u>"):
         assert tag not in found._repr_html_()
 
 
@@ -691,9 +692,7 @@ def test_few_rows_of_one_pair_are_named_and_the_others_are_tested():
             "table has too few rows to audit: of column 's' 'a', 'b' have 1 rows",
         ),
         ({"table": answers(200)[["word"]]}, "table lacks the sensitive column 's'"),
-        ({"attackers": []}, "attackers is empty"),
-        ({"attackers": [LinearRegression()]}, "which is no classifier"),
-        ({"attackers": LogisticRegression}, "which is no classifier"),
+        ({"task": LogisticRegression()}, "task must hold column names"),
         ({"task": "wurd"}, "task names column 'wurd'"),
         ({"task": "s"}, "task='s' is a sensitive column, which the release hides; name a column"),
         (
@@ -707,7 +706,7 @@ def test_few_rows_of_one_pair_are_named_and_the_others_are_tested():
     ],
 )
 def test_what_cannot_be_audited_is_refused_by_name(changes, message):
-    given = {"estimator": honest(), "table": answers(200), "attackers": LOOKS, **changes}
+    given = {"estimator": honest(), "table": answers(200), **changes}
     with pytest.raises((TypeError, ValueError), match=message):
         audit(given.pop("estimator"), given.pop("table"), **given)
 

@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from attacking import audit
 from old_swap import swap as old_swap
 from sklearn.base import clone
 from sklearn.datasets import load_wine
@@ -16,7 +17,6 @@ from sklearn_puffer import (
     PufferfishNoiser,
     PufferfishRelease,
     PufferfishSwap,
-    audit,
 )
 from sklearn_puffer._review import readers
 from sklearn_puffer._review.readers import boosted
@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.usefixtures("seeded_draws"),
 ]
-QUICK = {"attackers": LogisticRegression()}
+QUICK = {"quick": LogisticRegression()}
 N = 900
 
 
@@ -36,8 +36,7 @@ def findings_alone(monkeypatch):
     monkeypatch.setattr(readers, "boosted", lambda _: boosted(15))
     module = sys.modules["sklearn_puffer._review.audit"]
     monkeypatch.setattr(module, "_notes", lambda *_: [])
-    monkeypatch.setattr(module, "_survived", lambda *_: [])
-    monkeypatch.setattr(module, "_control", lambda *_: [])
+    monkeypatch.setattr(module, "survived", lambda *_: [])
 
 
 def people(seed, n=N):

@@ -14,15 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_puffer._base import PufferfishWarning, check_seed, check_verbose, listening
 from sklearn_puffer._base import task as reported
-from sklearn_puffer._documents import (
-    Bar,
-    Bars,
-    Document,
-    Page,
-    Section,
-    __version__,
-    utc_now,
-)
+from sklearn_puffer._documents import Bar, Bars, Document, Page, Section, __version__, utc_now
 from sklearn_puffer._release import TableRelease
 from sklearn_puffer._review.exact_tests import (
     LEVEL,
@@ -38,7 +30,6 @@ from sklearn_puffer._review.plan import plain
 from sklearn_puffer._review.readers import (
     LIST,
     Release,
-    attackers_of,
     chosen_rows,
     fresh,
     in_memory,
@@ -56,8 +47,8 @@ INTERNAL = (
     "dropped: keep it where you keep the table, and do not release it."
 )
 NOT_BY_LIST = (
-    "Nobody who holds the list of fitted people was tried: that takes the fitted estimator itself "
-    "(not its file), and typical rows that are not drawn column by column."
+    "Nobody who holds the list of fitted people was tried: that takes the fitted estimator itself, "
+    "not its file."
 )
 NO_PROOF = (
     "No finding is no proof: other attackers, or more rows, may find more. The certificate says "
@@ -402,7 +393,6 @@ _MOST_ROWS = 20_000
 def audit(
     estimator: Any,
     table: Any,
-    attackers: Any = None,
     task: Any = None,
     *,
     sensitive_features: Any = None,
@@ -426,12 +416,6 @@ def audit(
         In memory, of pandas, polars or pyarrow: rows that were not in `fit`, with the sensitive
         columns and those that are released; of a swap any rows. Rows must be independent of each
         other: keep one row of each person, and of an estimator with groups one row of each group.
-    attackers : classifier, list or {name: classifier}, default=None
-        Fresh models: None for boosted trees, nearest neighbours and logistic regression. A pipeline
-        is given the released columns as a DataFrame, with words as ``category``; any other
-        classifier numbers (ranks between 0 and 1, and an indicator of each word); both have one
-        column more, how often each row occurs, where that differs. Each needs
-        ``predict_proba``, which `sklearn.calibration.CalibratedClassifierCV` gives to others.
     task : name of a column, default=None
         What the rows are used for: how well boosted trees predict it on true rows that learnt from
         released ones, next to those that learnt from true ones: the area under their ROC curve, or
@@ -471,13 +455,13 @@ def audit(
     interval (1963, section 5) for two samples. Each misses with a chance of 5 % at most by itself,
     not all together.
 
-    The readers whom a guarantee covers: *fresh models* learn from released rows of others, and know
-    how often each row occurs. Who *holds the list* of rows with their secrets knows what the
-    mechanism publishes, too: the mean flows of a swap, by the secret of the row that somebody
-    holds; the channel and the counts of typical rows. Who has a
-    *better model* learnt it from raw rows of others. An *insider* of a swap finds his own row with
-    somebody else. Who *joins a label* is covered where ``known=`` or ``joined=`` names it; else
-    what he finds is shown, and is no finding.
+    The readers whom a guarantee covers: *fresh models* (boosted trees, nearest neighbours and a
+    linear model) learn from released rows of others, and know how often each row occurs. Who *holds
+    the list* of rows with their secrets knows what the mechanism publishes, too: the mean flows of
+    a swap, by the secret of the row that somebody holds; the channel and the counts of typical
+    rows. Who has a *better model* learnt it from raw rows of others. An *insider* of a swap finds
+    his own row with somebody else. Who *joins a label* is covered where ``known=`` or ``joined=``
+    names it; else what he finds is shown, and is no finding.
 
     Rows that are judged are exchanged as a table of their own, so that readers learn from people of
     another table. The certificate is about the distribution that was fitted, and held-out rows
@@ -492,13 +476,12 @@ def audit(
     Examples
     --------
     >>> import pandas as pd
-    >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn_puffer import PufferfishNoiser, audit
     >>> cars = [0, 5, 2, 4, 1, 9, 0, 3] * 2000
     >>> table = pd.DataFrame({"loan": ["no", "yes"] * 8000, "cars": cars})
     >>> fitted, held = table[:-2000], table[-2000:]
     >>> noiser = PufferfishNoiser(4.0, sensitive="loan").fit(fitted)
-    >>> found = audit(noiser, held, LogisticRegression())
+    >>> found = audit(noiser, held)
     >>> found.findings, found.caught
     ((), True)
     >>> found.readers[["reader", "allowed"]]
@@ -513,10 +496,10 @@ def audit(
             "pipeline give its last step and the table as it comes there."
         )
     check_is_fitted(estimator)
-    models, seed = attackers_of(attackers), check_seed(random_state) or 0
+    seed = check_seed(random_state) or 0
     stages = reported("stages of an audit", 4)  # release, readers, attacks, what survived
     with listening(check_verbose(verbose), "audit"), stages as done, threads_for(table):
-        given = table, task, sensitive_features, max_rows, models, seed
+        given = table, task, sensitive_features, max_rows, seed
         release, untested, n_given = _released(estimator, *given)
         done()
         readers = [reader for secret in release.secrets for reader in readers_of(release, secret)]
@@ -551,7 +534,7 @@ def audit(
 
 
 def _released(
-    estimator: Any, table: Any, task: Any, beside: Any, max_rows: Any, attackers: Any, seed: int
+    estimator: Any, table: Any, task: Any, beside: Any, max_rows: Any, seed: int
 ) -> tuple[Release, list[str], int]:
     """Return a release of rows of a table, which pairs have too few, and how many it has."""
     frame = in_memory(table, "an audit")
@@ -581,7 +564,7 @@ def _released(
             released.append(own.transform(frame.iloc[of], **more))
     work = None if work is None else work.of(chosen)
     rows = frame.iloc[chosen], together(released, pieces)
-    release = Release(own, *rows, parts, secrets, attackers, work)
+    release = Release(own, *rows, parts, secrets, work)
     return release, untested, len(frame)
 
 

@@ -13,13 +13,7 @@ import numpy as np
 from sklearn.base import is_regressor
 from sklearn.utils import shuffle
 
-from sklearn_puffer._base import (
-    check_count,
-    check_positive,
-    check_verbose,
-    counted,
-    listening,
-)
+from sklearn_puffer._base import check_count, check_positive, check_verbose, counted, listening
 from sklearn_puffer._codes import (
     WAY_OF_TEXT,
     SecretRule,
@@ -38,11 +32,7 @@ from sklearn_puffer._review.exact_tests import RowSplit, Secrets
 from sklearn_puffer._review.measured import MEASURED, Measurer, Parts, task_of
 from sklearn_puffer._review.plan import Attacked, Candidate, ColumnFacts, Plan, flat, ranked
 from sklearn_puffer._review.readers import in_memory, threads_for
-from sklearn_puffer._rows import (
-    order_told,
-    refuse_twice,
-    rows_of,
-)
+from sklearn_puffer._rows import order_told, refuse_twice, rows_of
 from sklearn_puffer._swap import PufferfishSwap
 from sklearn_puffer._tables import (
     Name,
@@ -127,26 +117,16 @@ class Given:
         bins = bins_of(sensitive, source.names)
         edges = {name: edges_of(name, source.values(name), bins[name], None) for name in bins}
         columns = {name: source.values(name) for name in flat(units)}
-        alone = [SecretRule((name,), edges, "category").read(columns) for name in columns]
-        self.order, self.labelled = order_told(rows_of(source, None), alone), has_row_labels(source)
-        self.told = []
-        for unit in units:
-            names = flat([unit])
-            secret = SecretRule(tuple(names), edges, "category").read(columns)
-            gaps = [columns[name].missing for name in names]
-            codes, there = np.full(source.n_rows, -1), np.full(source.n_rows, True)
-            for gone in gaps:
-                there &= True if gone is None else ~gone
-            kinds, codes[there] = np.unique(secret.codes(source.n_rows)[there], return_inverse=True)
-            labels = [secret.labels[kind] for kind in kinds.tolist()]
+        read = {
+            unit: SecretRule(tuple(flat([unit])), edges, "category").read(columns) for unit in units
+        }
+        self.order = order_told(rows_of(source, None), [*read.values()])
+        self.labelled, self.told = has_row_labels(source), list[Secrets]()
+        for unit, secret in read.items():
             if "secret_pairs" not in settings:
-                check_few(unit, len(labels))
-            if len(labels) < 2:
-                raise ValueError(
-                    f"sensitive column {quoted(unit)} has one value only ({listed(labels)}): "
-                    "there is nothing to tell apart; name another column."
-                )
-            self.told.append(Secrets(unit, labels, codes))
+                check_few(unit, len(secret.labels))
+            secret.check_two()
+            self.told.append(Secrets(unit, secret.labels, secret.codes(source.n_rows)))
         self.frame, orders = frame.reset_index(drop=True), settings.get("categories") or {}
         self.roles, self.facts = _read(self.frame, flat(units), asked, orders)
         self.sensitive: Any = units

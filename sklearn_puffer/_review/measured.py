@@ -25,15 +25,10 @@ from sklearn.utils import shuffle
 from sklearn_puffer._base import Array, FloatArray, counted
 from sklearn_puffer._codes import resolve
 from sklearn_puffer._fits import learnable
-from sklearn_puffer._review.exact_tests import (
-    SMALL,
-    RowSplit,
-    Secrets,
-    twice_below,
-)
+from sklearn_puffer._review.exact_tests import SMALL, RowSplit, Secrets, twice_below
 from sklearn_puffer._review.plan import Attacked, Candidate
 from sklearn_puffer._review.readers import (
-    attackers_of,
+    attackers,
     boosted,
     encoder,
     equal_rows,
@@ -65,7 +60,7 @@ def attacked(
     rows: Any,
     secrets: Sequence[Secrets],
     split: RowSplit,
-    attackers: Mapping[str, Any],
+    models: Mapping[str, Any],
 ) -> Attacked | None:
     """Return the best attack on released rows, as `seen` returns them; None where they are few.
 
@@ -74,7 +69,7 @@ def attacked(
     names, areas, parts = list[str](), list[Any](), (split.choose, split.test)
     rows = with_copies(rows)
     own = [secret for secret in secrets if secret.pairs]
-    for secret, (name, attacker) in product(own, counted(list(attackers.items()), "attackers")):
+    for secret, (name, attacker) in product(own, counted(list(models.items()), "attackers")):
         claims = learnt(attacker, rows, rows, split, secret)
         for i, j in secret.pairs:
             names.append(name)
@@ -342,7 +337,7 @@ class Measurer:
             candidate,
             change=change,
             rows_equal=float(equal.all(axis=1).mean()),
-            attack=attacked(after, self.secrets, self.split, attackers_of(None)),
+            attack=attacked(after, self.secrets, self.split, attackers()),
             task=score,
         )
 

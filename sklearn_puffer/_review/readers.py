@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
@@ -104,40 +104,16 @@ def seen(rows: Any, columns: Sequence[Name]) -> Any:
     return features.without_many_levels(MOST_LEVELS).frame
 
 
-def attackers_of(attackers: Any) -> dict[str, Any]:
-    """Return the classifiers by name: the default ones, or those that are given.
+def attackers() -> dict[str, Any]:
+    """Return the classifiers by which fresh models attack."""
+    from sklearn.linear_model import LogisticRegression  # heavy, and few ask for it
+    from sklearn.neighbors import KNeighborsClassifier
 
-    >>> list(attackers_of(None))
-    ['boosted', 'neighbours', 'linear']
-    """
-    if attackers is None:
-        from sklearn.linear_model import LogisticRegression  # heavy, and few ask for it
-        from sklearn.neighbors import KNeighborsClassifier
-
-        return {
-            "boosted": boosted(60),
-            "neighbours": KNeighborsClassifier(_NEIGHBOURS),
-            "linear": LogisticRegression(max_iter=300),
-        }
-    if not isinstance(attackers, Mapping):
-        models = list(attackers) if isinstance(attackers, Sequence) else [attackers]
-        kinds = [type(model).__name__ for model in models]
-        numbers = [f" {k + 1}" if kinds.count(kind) > 1 else "" for k, kind in enumerate(kinds)]
-        attackers = {kind + n: m for kind, n, m in zip(kinds, numbers, models, strict=True)}
-    for name, model in attackers.items():
-        if isinstance(model, type) or not (
-            hasattr(model, "predict_proba") and is_classifier(model)
-        ):
-            raise TypeError(
-                f"attackers holds {quoted(model)} ({quoted(name)}), which is no classifier with "
-                "predict_proba; give objects such as sklearn.linear_model.LogisticRegression(), or "
-                "wrap it in sklearn.calibration.CalibratedClassifierCV."
-            )
-    if not attackers:
-        raise ValueError(
-            "attackers is empty; give at least one classifier, or None for the default ones."
-        )
-    return {str(name): model for name, model in attackers.items()}
+    return {
+        "boosted": boosted(60),
+        "neighbours": KNeighborsClassifier(_NEIGHBOURS),
+        "linear": LogisticRegression(max_iter=300),
+    }
 
 
 def boosted(max_iter: int, *, regressor: bool = False) -> Any:
@@ -187,7 +163,6 @@ def encoder(rows: Any) -> Any:
     )
 
 
-_FEW = 0.9  # share of released rows that are typical rows, below which no channel is read
 _MOST_LABELS, _BINS = 4, 4
 
 FRESH = "fresh models"
@@ -214,11 +189,10 @@ class Release:
         released: Any,
         parts: RowSplit,
         secrets: Sequence[Secrets],
-        attackers: Mapping[str, Any],
         task: Any,
     ) -> None:
         self.estimator, self.raw, self.released, self.parts = estimator, raw, released, parts
-        self.secrets, self.attackers, self.task = secrets, attackers, task
+        self.secrets, self.task = secrets, task
         certificate, names = estimator.certificate_, list(released.columns)
         self.columns = [name for name in names if name in estimator.utility_.index]
         self.before, self.after = (seen(each, self.columns) for each in (raw, released))
@@ -277,7 +251,7 @@ def fresh(release: Release, secrets: Secrets, seen: Any, name: str = FRESH) -> R
     own = with_copies(seen)
     claims = {
         way: learnt(attacker, own, own, release.parts, secrets)
-        for way, attacker in counted(list(release.attackers.items()), "attackers")
+        for way, attacker in counted(list(attackers().items()), "attackers")
     }
     knows = "released rows of people whose secrets are known, and how often rows occur"
     return Reader(name, knows, secrets, claims, release.budget, equal_rows(seen))
@@ -379,30 +353,19 @@ def _channel_and_counts(release: Release, secrets: Secrets) -> FloatArray | None
     channels: Any = getattr(release.estimator, "channel_", None)
     if channels is None:
         return None
-    prototypes, counts = release.estimator.prototypes_, release.estimator.counts_
-    names = [name for name in release.after.columns if name in prototypes.columns]
-    typical = {digest: k for k, digest in enumerate(_digests(prototypes, names).tolist())}
-    # which typical row each released row is; -1 for none
-    cells = np.array([typical.get(d, -1) for d in _digests(release.released, names).tolist()])
-    if (cells >= 0).mean() < _FEW:
-        return None
+    cells, counts = release.estimator.assign(release.released), release.estimator.counts_
     counts = counts[secrets.name] if counts.columns.nlevels > 1 else counts
-    places = {None: np.arange(len(cells))}
-    flows = {None: channels}
+    flows, places = {None: channels}, {None: np.arange(len(cells))}
     if isinstance(channels, dict):
         known = list(counts.index.names[:-1])  # the last one is the typical row
         by = known if len(known) > 1 else known[0]
         flows, places = channels, release.released.groupby(by, observed=True).indices
-    masses = counts.to_numpy(dtype=float).reshape(len(flows), -1, counts.shape[1])
+    counts = counts.reindex(columns=secrets.labels).to_numpy(dtype=float)
     claims = np.full((len(cells), len(secrets.labels)), np.nan)
-    columns = list(counts.columns)
-    order = [columns.index(label) if label in columns else -1 for label in secrets.labels]
-    for (stratum, channel), mass in zip(flows.items(), masses, strict=True):
+    for (stratum, channel), mass in zip(flows.items(), np.split(counts, len(flows)), strict=True):
         with np.errstate(invalid="ignore"):  # of secrets that are not there
             told = np.log(channel.T @ mass / mass.sum(axis=0) + _LEAST)
-        told = np.column_stack([told, np.full(len(told), np.nan)])[:, order]
         rows = places.get(stratum, np.zeros(0, dtype=np.intp))
-        rows = rows[cells[rows] >= 0]
         claims[rows] = told[cells[rows]]
     return claims
 

@@ -39,7 +39,7 @@ READ = (*POSITIONS, "audit", "key_file")
 #: Parameters of a function that are no options.
 _NOT_TYPED = {
     "plan": {"table", "settings"},
-    "audit": {"estimator", "table", "attackers", "sensitive_features", "verbose"},
+    "audit": {"estimator", "table", "sensitive_features", "verbose"},
 }
 
 
