@@ -107,12 +107,11 @@ def verdict(column, fitted, new):
     return drift_of(Margin.of(column, atoms, counts, len(fitted)), column, new).drifted
 
 
-def drift_of(margin, column, *tables):
-    """Return how new values compare, table by table."""
+def drift_of(margin, column, new):
+    """Return how new values compare."""
     watch = Watch([margin])
-    for new in tables:
-        watch.add([column], [new])
-    return watch.verdict()
+    watch.add([column], [new])
+    return watch.drift
 
 
 @pytest.mark.parametrize("digits", [2, 12], ids=["repeated", "distinct"])
@@ -347,12 +346,11 @@ def test_many_rows_are_compared_as_a_table_of_those_that_are_counted(
     assert found.drifted or not missing
 
 
-def test_values_that_fit_has_not_seen_are_counted_in_each_table_of_a_stream():
-    """Categories have other codes in each: the same code is not the same value."""
+def test_each_value_that_fit_has_not_seen_is_counted_by_itself():
     fitted, column = values_of("category", 500, 2), column_of(values_of("category", 500, 2))
     margin = Margin.of(column, np.arange(4.0), np.bincount(fitted.data, minlength=4), 500)
-    tables = [Values("category", np.full(40, 1), levels=("a", name)) for name in ("new", "newer")]
-    [both] = drift_of(margin, column, *tables).columns
+    halves = Values("category", np.repeat([1, 2], 40), levels=("a", "new", "newer"))
+    [both] = drift_of(margin, column, halves).columns
     same = Values("category", np.full(80, 1), levels=("a", "new"))
     [one] = drift_of(margin, column, same).columns
     assert both.outside == one.outside == 1.0
@@ -506,16 +504,6 @@ def test_threads_count_as_one_does(noiser):
     two = noiser_of(people(3000, seed=1, age=np.resize(np.arange(18, 91), 3000)), n_jobs=2)
     new = people(200).assign(age=90)
     assert told(two, new) == told(noiser, new)
-
-
-def test_batches_are_compared_as_one_table(noiser):
-    table = noiser_of(people(900), public=["age"], n_bins=None)
-    [release] = table._fitted.mechanism.columns
-    new, watch = people(300, seed=2).assign(age=80), Watch(table._fitted.rules.margins)
-    for start in range(0, 300, 7):
-        part = Values("integer", new["age"].to_numpy()[start : start + 7])
-        watch.add([release.column], [part])
-    assert [watch.verdict().warning()] == told(table, new)
 
 
 def test_a_lazy_table_is_remembered_as_one_in_memory():

@@ -300,11 +300,11 @@ def test_what_is_no_path_is_named(wrong, error):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "error"),
-    [("9", TypeError), (True, TypeError), (-1, ValueError), (math.nan, ValueError)],
+    "wrong",
+    ["9", True, -1, math.nan],
 )
-def test_a_timeout_is_a_number_of_seconds(path, wrong, error):
-    with pytest.raises(error, match="timeout must be a number of seconds"):
+def test_a_timeout_is_a_number_of_seconds(path, wrong):
+    with pytest.raises(ValueError, match="timeout must be a number of seconds"):
         Ledger.create(path, certificate(), timeout=wrong)
     assert not path.exists()
 

@@ -432,9 +432,11 @@ def test_a_read_only_disk_spends_nothing_and_can_be_read(ledger, kind, noiser, p
 
     with monkeypatch.context() as patch:
         connecting(patch, read_only)
-        with pytest.raises(OSError, match="nothing was spent; see that file and folder") as caught:
+        with pytest.raises(
+            OSError, match="nothing was spent; see that disk, folder and file"
+        ) as caught:
             kind.spend(ledger, noiser, "a")
-        assert (caught.value.errno, caught.value.filename) == (errno.EROFS, str(path))
+        assert (caught.value.errno, caught.value.filename) == (errno.EIO, str(path))
         assert kind.left(ledger) == 2
     assert path.read_bytes() == before
     kind.spend(ledger, noiser, "a")

@@ -21,7 +21,6 @@ from sklearn_puffer._ledgers.store import (
     counts_of,
     foreign,
     scales_from,
-    scales_to,
 )
 from sklearn_puffer._release import NONSENSE
 from sklearn_puffer._words import listed, quoted, shown
@@ -76,7 +75,7 @@ class State(LedgerTerms):
     def to_record(self) -> dict[str, Any]:
         """Return the state as plain values."""
         spent = [
-            [entry.dataset, scales_to(entry.scales), entry.releases, entry.note]
+            [entry.dataset, list(entry.scales.items()), entry.releases, entry.note]
             for entry in self.entries
         ]
         datasets = {"datasets": list(self.datasets), "spent": spent}
@@ -472,14 +471,10 @@ class Ledger(Account[State]):
 
 
 def _check_datasets(names: Sequence[str]) -> tuple[str, ...]:
-    try:
-        every = () if isinstance(names, str) else tuple(names)
-    except TypeError:
-        every = ()
-    if not every or not all(isinstance(name, str) and name for name in every):
-        raise TypeError(
-            f"datasets must be a list of names that are not empty, got {quoted(names)}."
+    every = () if isinstance(names, str) or not isinstance(names, Sequence) else tuple(names)
+    named = all(isinstance(name, str) and name for name in every)
+    if not (every and named and len(set(every)) == len(every)):
+        raise ValueError(
+            f"datasets must be a list of different names that are not empty, got {quoted(names)}."
         )
-    if len(set(every)) < len(every):
-        raise ValueError(f"datasets must have different names, got {listed(every)}.")
     return every

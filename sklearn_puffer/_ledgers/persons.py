@@ -27,7 +27,6 @@ from sklearn_puffer._ledgers.store import (
     Sheet,
     counts_of,
     scales_from,
-    scales_to,
 )
 from sklearn_puffer._release import NONSENSE, Pseudonyms
 
@@ -350,7 +349,7 @@ class Book:
 def record_of(
     about: About, kinds: Sequence[Mapping[Axis, float]], histories: Sequence[tuple[Counts, int]]
 ) -> dict[str, Any]:
-    kinds_now = [scales_to(scales) for scales in kinds]
+    kinds_now = [list(scales.items()) for scales in kinds]
     return about.to_record() | {"kinds": kinds_now, "histories": histories}
 
 

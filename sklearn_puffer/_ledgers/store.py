@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import sqlite3
 import stat
@@ -68,14 +69,10 @@ _PAGE = 4096  # bytes
 _SAFELY = ("synchronous=EXTRA", "fullfsync=1", "trusted_schema=0", "cell_size_check=1")
 _PAUSE = 0.005  # seconds
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-_RIGHTS = "see that file and folder are where they were, and may be read and written"
-_SYSTEM = {
-    sqlite3.SQLITE_FULL: (errno.ENOSPC, "make room on its disk"),
-    sqlite3.SQLITE_IOERR: (errno.EIO, "see that its disk has room and is whole"),
-    sqlite3.SQLITE_READONLY: (errno.EROFS, _RIGHTS),
-    sqlite3.SQLITE_CANTOPEN: (errno.EACCES, _RIGHTS),
-    sqlite3.SQLITE_PERM: (errno.EACCES, _RIGHTS),
-}
+# faults of the system, and none of the file
+_SYSTEM = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
+_SYSTEM |= {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
+_WAY = "see that disk, folder and file have room, and may be read and written"
 # errors after the commit, when the journal is deleted
 _UNSURE = {sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_DELETE}
 _PERHAPS = "the disk does not confirm the spend, which is on record or will be undone"
@@ -203,7 +200,7 @@ class LedgerTerms:
         return {
             "fingerprint": self.fingerprint,
             "rule": self.rule.to_dict(),
-            "scales": scales_to(self.scales),
+            "scales": list(self.scales.items()),
         }
 
 
@@ -220,9 +217,8 @@ class Account(ABC, Generic[Held]):
     ) -> None:
         self.path = located(path)
         self.fingerprint = fingerprint
-        if isinstance(timeout, bool) or not isinstance(timeout, Real):
-            raise TypeError(f"timeout must be a number of seconds, got {quoted(timeout)}.")
-        self.timeout: float = as_float(timeout)
+        is_number = isinstance(timeout, Real) and not isinstance(timeout, bool)
+        self.timeout: float = as_float(timeout) if is_number else math.nan
         if not self.timeout >= 0.0:
             raise ValueError(
                 f"timeout must be a number of seconds of at least 0, got {quoted(timeout)}; "
@@ -312,10 +308,8 @@ class Account(ABC, Generic[Held]):
                     code = getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
                     if code & 0xFF not in _BUSY:
                         raise self._failed(code, str(fault)) from fault
-                except DamagedError as fault:
+                except (DamagedError, UnicodeDecodeError) as fault:  # of SQLite, which quotes it
                     raise self._damaged(str(fault)) from fault
-                except UnicodeDecodeError as fault:  # of a message that quotes what was damaged
-                    raise self._damaged("its tables are others") from fault
                 finally:
                     _let_go()
             finally:
@@ -352,9 +346,8 @@ class Account(ABC, Generic[Held]):
         """Return the error of what SQLite says: of the system, with a way out, or of a damage."""
         if code & 0xFF not in _SYSTEM or code == sqlite3.SQLITE_IOERR_SHORT_READ:
             return self._damaged(why)
-        number, way = _SYSTEM[code & 0xFF]
-        said = f"the ledger cannot be read or written, and nothing was spent; {way}"
-        return told(OSError(number, why), self.path, _PERHAPS if code in _UNSURE else said)
+        said = f"the ledger cannot be read or written, and nothing was spent; {_WAY}"
+        return told(OSError(errno.EIO, why), self.path, _PERHAPS if code in _UNSURE else said)
 
     def _check_file(self) -> None:
         """Refuse what is no regular file, or has several names."""
@@ -438,13 +431,8 @@ def counts_of(releases: Iterable[tuple[Mapping[Axis, float], int]]) -> Spent:
     return counts
 
 
-def scales_to(scales: Mapping[Axis, float]) -> list[list[Any]]:
-    """Return scales as plain values for JSON."""
-    return [[axis, scale] for axis, scale in scales.items()]
-
-
 def scales_from(pairs: Any) -> dict[Axis, float]:
-    """Return scales as `scales_to` wrote them."""
+    """Return scales that were written as pairs."""
     return {axis: check_scale(scale, axis, free=True) for axis, scale in pairs}
 
 

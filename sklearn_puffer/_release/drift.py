@@ -4,7 +4,7 @@ A margin holds, for each value of a column in its order, the share of the rows o
 value, rounded down to thousandths: enough to find a difference of a thousandth.
 
 *Formal guarantees.* If the rows of `fit` and the new ones are exchangeable, as independent draws of
-one distribution are, `Watch.verdict` finds a difference with probability at most 1 %, whatever that
+one distribution are, a comparison finds a difference with probability at most 1 %, whatever that
 distribution is. Each test bounds a hypergeometric tail. The number of tests is fixed before
 anything is counted, except that each value that `fit` has not seen adds one:
 
@@ -322,11 +322,11 @@ def watch_of(
 
 def drift_warning(watch: Watch | None, on_drift: str = "warn") -> str:
     """Return the warning of drift, or ""; under ``on_drift="raise"`` raise it."""
-    if watch is None or not (drift := watch.verdict()).drifted:
+    if watch is None or watch.drift is None or not watch.drift.drifted:
         return ""
     if on_drift == "raise":
-        raise ValueError(drift.warning())
-    return drift.warning()
+        raise ValueError(watch.drift.warning())
+    return watch.drift.warning()
 
 
 def picked_rows(n_rows: int) -> IntArray | None:
@@ -348,7 +348,7 @@ def picked_rows(n_rows: int) -> IntArray | None:
 
 
 class Watch:
-    """Counts the values of rows that are released, table by table or batch by batch.
+    """Counts the values of the rows of a table that is released.
 
     Examples
     --------
@@ -356,63 +356,48 @@ class Watch:
     >>> age = Column("age", "float", np.array([20.0, 90.0]), np.ones(2, dtype=bool))
     >>> watch = Watch([Margin.of(age, age.atoms, np.array([90, 10]), 100)])
     >>> watch.add([age], [Values("float", np.full(40, 90.0))])
-    >>> watch.verdict().drifted
+    >>> watch.drift.drifted
     True
     """
 
     def __init__(self, margins: Sequence[Margin]) -> None:
-        self._seen = [Seen(margin) for margin in margins]
-        self.n_rows = self.n_counted = 0
+        self._margins = margins
+        self.drift: Drift | None = None
 
     def add(self, columns: Sequence[Column], values: Sequence[Values]) -> None:
-        """Count the rows of a table in memory, or, where they are many, some of them."""
+        """Compare the rows of a table in memory, or, where they are many, some of them."""
         n_rows = len(values[0])
         picked = picked_rows(n_rows)
         if picked is not None:
             values = [each.taken(picked) for each in values]
-        self.count([*map(placed_in, columns, values)], len(values[0]))
-        self.n_rows += n_rows - len(values[0])
+        placed = map(placed_in, columns, values)
+        self.drift = _drift_of(self._margins, placed, len(values[0]), n_rows)
 
-    def count(self, placed: Iterable[Placed], n_rows: int) -> None:
-        """Count all rows of a table."""
-        for seen, values in zip(self._seen, placed, strict=True):
-            seen.add(values)
-        self.n_rows += n_rows
-        self.n_counted += n_rows
 
-    def verdict(self) -> Drift:
-        """Return how all rows so far compare with those of `fit`."""
-        n_fitted = max(seen.margin.total for seen in self._seen)
-        columns = [seen.compared(len(self._seen), self.n_counted) for seen in self._seen]
-        return Drift(tuple(columns), self.n_rows, n_fitted)
+def _drift_of(
+    margins: Sequence[Margin], placed: Iterable[Placed], n_counted: int, n_rows: int
+) -> Drift:
+    """Return how rows, of which ``n_counted`` were placed, compare with those of `fit`."""
+    seen = [Seen(*each) for each in zip(margins, placed, strict=True)]
+    columns = [each.compared(len(seen), n_counted) for each in seen]
+    return Drift(tuple(columns), n_rows, max(margin.total for margin in margins))
 
 
 class Seen:
     """The counts of the values of one column."""
 
-    def __init__(self, margin: Margin) -> None:
+    def __init__(self, margin: Margin, placed: Placed) -> None:
         self.margin = margin
-        self.counts = np.zeros(len(margin.parts), dtype=np.int64)
-        # how often each value comes that fit has not seen, in each table anew
-        self.strangers = np.zeros(0, dtype=np.int64)
-
-    @property
-    def moved(self) -> int:
-        """How many rows hold a value that `fit` has not seen."""
-        return int(self.strangers.sum())
-
-    def add(self, placed: Placed) -> None:
-        """Count the rows of a table."""
         counts = np.ones(len(placed.codes), np.int64) if placed.counts is None else placed.counts
         there, strange = ~placed.gone, placed.strange
         codes = placed.codes[there]
-        if self.margin.place is not None:
-            codes = self.margin.cells(np.where(strange, 0.0, placed.data)[there])
-        np.add.at(self.counts, codes, counts[there])
+        if margin.place is not None:
+            codes = margin.cells(np.where(strange, 0.0, placed.data)[there])
+        self.counts = _totals(codes, counts[there], len(margin.parts))
+        # how often each value comes that fit has not seen
         distinct, value_of = np.unique(placed.data[strange], return_inverse=True)
-        totals = np.zeros(len(distinct), dtype=np.int64)
-        np.add.at(totals, value_of, counts[strange])
-        self.strangers = np.append(self.strangers, totals)
+        self.strangers = _totals(value_of, counts[strange], len(distinct))
+        self.moved = int(self.strangers.sum())  # rows that hold such a value
 
     def compared(self, n_columns: int, n_rows: int) -> ColumnDrift:
         """Return how the column compares, as one of ``n_columns`` that are tested."""
@@ -474,6 +459,12 @@ class Seen:
         up_to = np.minimum(seen[np.searchsorted(sums, few) + 1] + strays, n_present)
         yield too_many(before, n_present, _up(many * n) - 1, n)
         yield too_many(_up(few * n), n, up_to, n_present)
+
+
+def _totals(codes: IntArray, counts: IntArray, n: int) -> IntArray:
+    totals = np.zeros(n, dtype=np.int64)
+    np.add.at(totals, codes, counts)
+    return totals
 
 
 def _up(thousandths: IntArray) -> IntArray:
@@ -545,9 +536,8 @@ def compared_rows(fitted: Any, X: Any) -> Drift:
     columns = counted(fitted.columns, "columns read")
     placed = faults.of(lambda c: placed_in(c, _values(table, c)), columns)
     faults.refuse()
-    watch = Watch(fitted.margins)
-    watch.count(counted(placed, "columns compared"), table.n_rows)
-    return watch.verdict()
+    n_rows = table.n_rows
+    return _drift_of(fitted.margins, counted(placed, "columns compared"), n_rows, n_rows)
 
 
 def _values(table: AnyTable, column: Column) -> Values:
