@@ -5,7 +5,6 @@ from sklearn_puffer._codes.columns import (
     Column,
     Placed,
     Reader,
-    Unknown,
     placed_in,
     row_blocks,
     rule_of,
