@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,15 +61,6 @@ class Sample:
         size = self.n_kept
         positions = (np.arange(size) + 0.5) / size * self.total
         return self.rows[np.searchsorted(np.cumsum(self.counts), positions, side="right")]
-
-
-def uniform_numbers(seed: int) -> Iterator[float]:
-    """Yield numbers in (0, 1) that depend on the seed alone, in every version of every library."""
-    block = 0
-    while True:
-        digest = hashlib.shake_256(f"{seed}:{block}".encode()).digest(8 * 4096)
-        yield from ((np.frombuffer(digest, dtype="<u8") >> 11).astype(float) + 0.5) * 2.0**-53
-        block += 1
 
 
 def gaussian_of(mean: FloatArray, covariance: FloatArray) -> GaussianMixture:

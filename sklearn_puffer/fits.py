@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import gammaincinv, ndtri
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from sklearn_puffer._base import (
@@ -40,7 +39,6 @@ from sklearn_puffer._samples import (
     gaussian_of,
     mixture_of,
     pooled_covariance,
-    uniform_numbers,
 )
 from sklearn_puffer._words import brief, on_one_line, quoted
 from sklearn_puffer.priors import GaussianMixture
@@ -273,14 +271,12 @@ class MixtureFit:
             for name, prior in priors.items()
         }
 
-    def _fitted(
-        self, sample: Sample, scale: FloatArray, secret: Any, start: GaussianMixture | None = None
-    ) -> GaussianMixture:
+    def _fitted(self, sample: Sample, scale: FloatArray, secret: Any) -> GaussianMixture:
         unit, rows = sample.scaled(scale), sample.scaled(scale).expanded()
         wanted = [self.n_components] if self.n_components else range(1, self.max_components + 1)
         # never more components than there are distinct rows
         sizes = [size for size in wanted if size <= len(unit.rows)] or [len(unit.rows)]
-        models = [self._model(rows, size, secret, start) for size in sizes]
+        models = [self._model(rows, size, secret) for size in sizes]
         best = models[int(np.argmin([self._bic(model, rows, unit) for model in models]))]
         d = rows.shape[1]
         covariances = np.broadcast_to(
@@ -293,28 +289,18 @@ class MixtureFit:
             * np.outer(scale, scale),
         )
 
-    def _model(
-        self, rows: FloatArray, size: int, secret: Any, start: GaussianMixture | None
-    ) -> EMFit:
+    def _model(self, rows: FloatArray, size: int, secret: Any) -> EMFit:
         from sklearn.mixture import GaussianMixture as EMFit  # heavy, and few fit mixtures
 
-        common = self.covariance == "common"
         model = EMFit(
             size,
-            covariance_type="tied" if common else "full",
+            covariance_type="tied" if self.covariance == "common" else "full",
             tol=self.tol,
             reg_covar=self.floor**2,
             max_iter=self.max_iter,
-            n_init=self.n_init if start is None and size > 1 else 1,
+            n_init=self.n_init if size > 1 else 1,
             random_state=self.random_state,
         )
-        if start is not None:
-            precisions = np.linalg.inv(start.covariances)
-            model.set_params(
-                weights_init=start.weights,
-                means_init=start.rows,
-                precisions_init=precisions[0] if common else precisions,
-            )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(rows)
@@ -480,7 +466,7 @@ def bootstrap(
               \mu \mid \Sigma \sim N(\hat\mu, \Sigma/n);
 
     in one column :math:`(n-1) s^2/\sigma^2 \sim \chi^2_{n-1}`. Mixtures: the rows are drawn again
-    with replacement, and EM is run from the fitted mixture on, with as many components.
+    with replacement, and fitted once with as many components.
 
     Parameters
     ----------
@@ -491,7 +477,7 @@ def bootstrap(
     n_draws : int, default=100
         How many priors are drawn.
     seed : int, default=0
-        The draws are a function of it, and of the rows in any order.
+        The draws are a function of it, and of the rows in any order, with one version of numpy.
     spread : array-like of shape (d,), optional
         As in `GaussianFit.fit`; that of the rows themselves if not given.
 
@@ -517,7 +503,7 @@ def bootstrap(
     if not isinstance(fit, GaussianFit | MixtureFit):
         raise TypeError(f"fit must be a GaussianFit or a MixtureFit, got {fit!r}.")
     check_count(n_draws, "n_draws")
-    uniforms = uniform_numbers(check_count(seed, "seed", minimum=0))
+    generator = np.random.default_rng(check_count(seed, "seed", minimum=0))
     if spread is None:
         shape = np.shape(real_numbers(rows, "rows"))
         sample, _ = checked_sample(rows, counts, np.ones(shape[1:]))
@@ -526,55 +512,31 @@ def bootstrap(
     sample, scale = checked_sample(rows, counts, spread)
     check_varies(sample, None)
     if isinstance(fit, GaussianFit):
-        return [_posterior_draw(sample, scale, fit.floor, uniforms) for _ in range(n_draws)]
-    fitted = fit._fitted(sample, scale, None)
-    within = GaussianMixture(  # centred, in units of the spread, and always of rows
-        fitted.weights,
-        (fitted.rows - sample.mean) / scale,
-        fitted.covariances / np.outer(scale, scale),
-    )
-    again = replace(fit, n_components=fitted.n_components)
-    return [_refitted(again, sample, scale, within, uniforms) for _ in range(n_draws)]
+        return [_posterior_draw(sample, scale, fit.floor, generator) for _ in range(n_draws)]
+    size = fit._fitted(sample, scale, None).n_components
+    again = replace(fit, n_components=size, n_init=1)
+    return [again._fitted(_redrawn(sample, generator), scale, None) for _ in range(n_draws)]
 
 
 def _posterior_draw(
-    sample: Sample, scale: FloatArray, floor: float, uniforms: Iterator[float]
+    sample: Sample, scale: FloatArray, floor: float, generator: np.random.Generator
 ) -> GaussianMixture:
+    from scipy.stats import invwishart  # heavy, and few draw priors
+
     n, d = sample.total, len(scale)
     if n <= d:
         raise ValueError(
             f"rows must be more than the {d} columns for a posterior, got {int(n)}; merge secrets."
         )
-    # Bartlett: Sigma^-1 = L A A^T L^T with S^-1 = L L^T, A lower triangular with independent
-    # entries: standard normal below the diagonal, chi with n - 1 - k degrees of freedom on it
-    scatter = floored(sample.covariance, scale, floor) * n
-    root = np.linalg.cholesky(scatter)
-    squares = [2.0 * gammaincinv(0.5 * (n - 1.0 - k), next(uniforms)) for k in range(d)]
-    factor = np.diag(np.sqrt(squares))
-    factor[np.tril_indices(d, -1)] = [float(ndtri(next(uniforms))) for _ in range(d * (d - 1) // 2)]
-    spread = root @ np.linalg.inv(factor).T  # Sigma = root (A A^T)^-1 root^T
-    normals = np.array([float(ndtri(next(uniforms))) for _ in range(d)])
-    mean = sample.mean + spread @ normals / np.sqrt(n)
-    return gaussian_of(mean, floored(spread @ spread.T, scale, floor))
-
-
-def _refitted(
-    fit: MixtureFit,
-    sample: Sample,
-    scale: FloatArray,
-    start: GaussianMixture,
-    uniforms: Iterator[float],
-) -> GaussianMixture:
-    positions = np.array([next(uniforms) for _ in range(sample.n_kept)]) * sample.total
-    drawn = np.searchsorted(np.cumsum(sample.counts), positions, side="right")
-    drawn = np.minimum(drawn, len(sample.rows) - 1)
-    counts = np.bincount(drawn, minlength=len(sample.rows)).astype(np.float64)
-    kept = counts > 0.0
-    again = Sample(sample.rows[kept], counts[kept])
-    moved = GaussianMixture(
-        start.weights, start.rows + (sample.mean - again.mean) / scale, start.covariances
+    ones = np.ones(d)
+    scatter = floored(sample.scaled(scale).covariance, ones, floor) * n
+    drawn = np.reshape(invwishart.rvs(n - 1.0, scatter, random_state=generator), (d, d))
+    moved = generator.multivariate_normal(np.zeros(d), drawn / n)
+    return gaussian_of(
+        sample.mean + moved * scale, floored(drawn, ones, floor) * np.outer(scale, scale)
     )
-    if kept.sum() < fit.n_components:
-        covariances = start.covariances * np.outer(scale, scale)
-        return mixture_of(start.weights, sample.mean + start.rows * scale, covariances)
-    return fit._fitted(again, scale, None, moved)
+
+
+def _redrawn(sample: Sample, generator: np.random.Generator) -> Sample:
+    counts = generator.multinomial(sample.n_kept, sample.counts / sample.total)
+    return Sample(sample.rows[counts > 0], counts[counts > 0].astype(float))

@@ -493,8 +493,8 @@ def test_dataframe_libraries_are_known_to_the_tables_alone():
 
 
 def test_random_bits_come_from_the_noise_alone():
-    # invented people are no noise, and drawn alike by whoever asks with the same number
-    assert _outside({"_noise", "datasets"}, RANDOM_SOURCES) == set()
+    # invented people and priors of a bootstrap are no noise, and drawn alike with the same number
+    assert _outside({"_noise", "datasets", "fits"}, RANDOM_SOURCES) == set()
 
 
 def test_only_the_public_interface_of_a_library_is_used():
