@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from _shared import save
 
-from sklearn_puffer.iteration import gaussian_shifts, iteration_loss, joint_shifts
+from sklearn_puffer.iteration import iteration_loss, joint_shifts, worst_shifts
 from sklearn_puffer.noise import Gaussian
 
 ALPHA = 2.0  # with noise and moves of size 1, as in the paper: a move a costs a^2
@@ -90,7 +90,7 @@ def by_contraction(rho, factors, steps=100):
 def losses(rho, steps, index, factor=1.0):
     """Return the losses as the paper has them, as the package bounds them, and as they are."""
     moves = np.abs(correlations(rho, steps)[np.abs(np.arange(steps) - index)])
-    shifts = gaussian_shifts(_declared(rho, steps), index, distance=1.0, steps=steps)
+    shifts = worst_shifts(_declared(rho, steps), steps, distance=1.0, records=[index])
     ours = iteration_loss(shifts, 1.0, ALPHA, contractions=factor)
     return {
         "published (1)": spread_equally(rho, moves, index),

@@ -7,7 +7,6 @@ one, and it is 0 only where nothing moves.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, nextafter
 from typing import Any
@@ -116,7 +115,7 @@ def joint_shifts(
     masses : array-like of shape (m,), optional
         Probabilities of the pairs; pairs of mass 0 are left out. All pairs count by default.
     lipschitz, sensitivity, step : float
-        As for `gaussian_shifts`.
+        As for `worst_shifts`.
 
     Returns
     -------
@@ -184,198 +183,6 @@ def _step_displacements(
     return displacements
 
 
-@dataclass(frozen=True)
-class RecordDisplacements:
-    """How far mini-batch steps move with each record of a Gaussian prior."""
-
-    table: float | FloatArray  # of other records: a number, (m,) by lag (then 0), or (n, n)
-    secret: float  # of the secret record itself
-    n_records: int
-    batch_size: int
-
-    def of(self, index: int) -> FloatArray:
-        """Return the displacements (T,) with record ``index``."""
-        n = self.n_records
-        if isinstance(self.table, float):
-            row = np.full(n, self.table)
-        elif self.table.ndim == 1:
-            row = np.zeros(n)
-            near = np.arange(max(index - len(self.table) + 1, 0), min(index + len(self.table), n))
-            row[near] = self.table[np.abs(near - index)]
-        else:
-            row = self.table[index].copy()
-        row[index] = self.secret
-        return self.batched(row)
-
-    def worst(self, records: Sequence[int]) -> FloatArray:
-        """Return displacements (T,) whose loss is at least that of each of these sorted records."""
-        if len(records) == 1:
-            return self.of(records[0])
-        if isinstance(self.table, float):
-            return self.of(records[-1])
-        if self.table.ndim == 1 and len(records) * self.n_records > _PAIRS:
-            # in ascending order no record has larger sums to the end; each lag but that of the
-            # record itself occurs at most twice, before and after it
-            lags = np.atleast_1d(self.table)
-            sides = np.sort(np.append(lags[:1], np.repeat(lags[1:], 2)))[-self.n_records :]
-            return self.batched(np.append(np.zeros(self.n_records - len(sides)), sides))
-        return _dominating(self.of(i) for i in records)
-
-    def batched(self, displacements: FloatArray) -> FloatArray:
-        """Return the sums of batches divided by the batch size, rounded up."""
-        size = self.batch_size
-        if size == 1:
-            return displacements
-        sums: FloatArray = np.add.reduceat(displacements, np.arange(0, len(displacements), size))
-        means = np.nextafter(sums * (1.0 + 2.0 * size * ULP) / size, inf)
-        return np.where(sums > 0.0, means, 0.0)
-
-
-def record_displacements(
-    correlations: float | ArrayLike,
-    n_records: int,
-    batch_size: int,
-    distance: float,
-    lipschitz: float,
-    sensitivity: float,
-    step: float,
-) -> RecordDisplacements:
-    """Return the displacements of a Gaussian prior, with every argument checked."""
-    n, size = check_count(n_records, "n_records"), check_count(batch_size, "batch_size")
-    table, far = _check_correlations(correlations, n), check_positive(distance, "distance")
-    sizes = np.abs(np.append(1.0, table))  # of the record itself, and of the others
-    secret, others = np.split(_step_displacements(sizes, far, lipschitz, sensitivity, step), [1])
-    by_pair = float(others[0]) if np.ndim(table) == 0 else others.reshape(np.shape(table))
-    return RecordDisplacements(by_pair, float(secret[0]), n, size)
-
-
-def gaussian_shifts(
-    correlations: float | ArrayLike,
-    index: int,
-    distance: float,
-    *,
-    steps: int | None = None,
-    lipschitz: float = inf,
-    sensitivity: float = 1.0,
-    step: float = 1.0,
-) -> FloatArray:
-    r"""Return how far each step can move when the records have a Gaussian prior.
-
-    .. math:: s_t = \eta \min(2 L, C |\rho_{t i}| \, d), \qquad
-              \operatorname{Cov}(X_t, X_i) \operatorname{Cov}(X_i)^{-1} = \rho_{t i} I
-
-    One record a step; the secrets are X_i = a and X_i = b with \|a - b\| <= d.
-
-    Parameters
-    ----------
-    correlations : float, array-like of shape (m,) or (T, T)
-        rho for equally correlated records; rho_k by lag k = 0, 1, .. (rho_0 = 1, further lags are
-        0); or the matrix.
-    index : int
-        i, counted from 0.
-    distance : float
-        d.
-    steps : int, optional
-        T; needed with a float, by default the number of lags or the size of the matrix.
-    lipschitz : float
-        L: no gradient is longer (a clipping norm, say).
-    sensitivity : float
-        C: gradients change by at most C \|x - x'\|. It may be infinite if L is not.
-    step : float
-        The step size eta.
-
-    Returns
-    -------
-    ndarray of shape (T,)
-        The displacements s, rounded up.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the correlations are not those of any distribution (symmetric, 1 on the diagonal,
-        positive semidefinite), or a number is out of range.
-
-    Notes
-    -----
-    *Formal guarantees.* The distributions of the *whole* sequence under X_i = a and under X_i = b
-    are translations of each other, by rho_(t i) (a - b) in step t. Translating a draw is one joint
-    coupling, under which step t moves by exactly that much, whatever the draw: the s_t of the
-    theorem (`iteration`; 004, Prop. 6.4). The records must be Gaussian with these covariances. A
-    map of each record is covered too, with C its Lipschitz constant times that of the gradient.
-
-    Of a stationary sequence longer than 512 records, only the leading matrix and the spectral
-    density (with Fejer's weights) are checked: a sequence that fails is not a correlation.
-
-    Examples
-    --------
-    >>> from sklearn_puffer.iteration import gaussian_shifts
-    >>> gaussian_shifts([1.0, 0.5, 0.25], 1, distance=2.0).round(9).tolist()
-    [1.0, 2.0, 1.0]
-    """
-    if steps is None and np.ndim(correlations) == 0:
-        raise ValueError("steps must be given with one correlation for all pairs of records.")
-    n = max(len(np.asarray(correlations)), 1) if steps is None else check_count(steps, "steps")
-    displacements = record_displacements(correlations, n, 1, distance, lipschitz, sensitivity, step)
-    return displacements.of(check_index(index, n, "index"))
-
-
-def batch_shifts(
-    correlations: float | ArrayLike,
-    index: int,
-    n_records: int,
-    batch_size: int,
-    distance: float,
-    *,
-    lipschitz: float = inf,
-    sensitivity: float = 1.0,
-    step: float = 1.0,
-) -> FloatArray:
-    r"""Return how far each mini-batch step can move when the records have a Gaussian prior.
-
-    .. math:: s_t = \frac{\eta}{B} \sum_{j \in \text{batch } t} \min(2 L, C |\rho_{i j}| \, d)
-
-    Records are taken in order: batch t holds the records tB to (t + 1)B - 1, t = 0, 1, ...
-
-    Parameters
-    ----------
-    correlations : float or array-like
-        As for `gaussian_shifts`, between records.
-    index : int
-        The record whose value is the secret, counted from 0.
-    n_records, batch_size : int
-        Numbers n and B. Every step divides the sum of its gradients by B, *a shorter last batch
-        too*.
-    distance : float
-        How far two values of the secret lie apart.
-    lipschitz, sensitivity, step : float
-        As for `gaussian_shifts`.
-
-    Returns
-    -------
-    ndarray of shape (ceil(n / B),)
-        The displacements s, rounded up.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `gaussian_shifts`.
-
-    Notes
-    -----
-    *Formal guarantees.* As for `gaussian_shifts`; the triangle inequality over the batch.
-
-    Examples
-    --------
-    >>> from sklearn_puffer.iteration import batch_shifts
-    >>> batch_shifts(0.5, 0, 4, 2, distance=1.0).round(9).tolist()
-    [0.75, 0.5]
-    """
-    displacements = record_displacements(
-        correlations, n_records, batch_size, distance, lipschitz, sensitivity, step
-    )
-    return displacements.of(check_index(index, displacements.n_records, "index"))
-
-
 def worst_shifts(
     correlations: float | ArrayLike,
     n_records: int,
@@ -387,54 +194,105 @@ def worst_shifts(
     step: float = 1.0,
     records: Sequence[int] | None = None,
 ) -> FloatArray:
-    r"""Return displacements whose loss is at least that of every record.
+    r"""Return how far each mini-batch step can move with a record of a Gaussian prior.
+
+    .. math:: s_t = \frac{\eta}{B} \sum_{j \in \text{batch } t} \min(2 L, C |\rho_{i j}| \, d),
+              \qquad \operatorname{Cov}(X_j, X_i) \operatorname{Cov}(X_i)^{-1} = \rho_{i j} I
+
+    Records are taken in order: batch t holds the records tB to (t + 1)B - 1, t = 0, 1, ... The
+    secrets are X_i = a and X_i = b with \|a - b\| <= d, of one record i, or of any: then
 
     .. math:: \sum_{t > k} s_t = \max_i \sum_{t > k} s_t^{(i)} \quad\text{for every } k
 
     Parameters
     ----------
-    correlations : float or array-like
-        As for `gaussian_shifts`, between records.
+    correlations : float, array-like of shape (m,) or (n, n)
+        rho for equally correlated records; rho_k by lag k = 0, 1, .. (rho_0 = 1, further lags are
+        0); or the matrix.
     n_records : int
-        As for `batch_shifts`.
+        n, the number of records.
     distance : float
-        How far two values of the secret lie apart.
+        d.
     batch_size : int, default=1
-        As for `batch_shifts`.
-    lipschitz, sensitivity, step : float
-        As for `gaussian_shifts`.
+        B. Every step divides the sum of its gradients by B, *a shorter last batch too*.
+    lipschitz : float
+        L: no gradient is longer (a clipping norm, say).
+    sensitivity : float
+        C: gradients change by at most C \|x - x'\|. It may be infinite if L is not.
+    step : float
+        The step size eta.
     records : sequence of int, optional
-        The records whose values are secrets; all by default.
+        The records whose values are secrets, counted from 0; all by default.
 
     Returns
     -------
-    ndarray of shape (ceil(n / batch_size),)
-        To be given to `iteration_loss` or `smallest_sigma`: the result protects every record.
+    ndarray of shape (ceil(n / B),)
+        The displacements s, rounded up, to be given to `iteration_loss` or `smallest_sigma`.
 
     Raises
     ------
     TypeError, ValueError
-        As `gaussian_shifts`; and if ``records`` is empty or holds no record.
+        If the correlations are not those of any distribution (symmetric, 1 on the diagonal,
+        positive semidefinite), a number is out of range, or ``records`` is empty or holds no
+        record.
 
     Notes
     -----
-    *Formal guarantees.* By (2) of `iteration`, displacements with larger sums from each step to the
-    end have the larger loss, for all contractions, noises and orders. So the loss of s bounds the
-    largest loss of a record. For equal correlations it *is* the loss of the last record, whose sums
-    are the largest. Otherwise it may exceed all of them by about 10 %. Above 4e6 pairs of records
-    by lag, the displacements are sorted, the largest last: no sum of as many of them is larger.
-    That takes O(n log n), a matrix O(n^2).
+    *Formal guarantees.* The distributions of the *whole* sequence under X_i = a and under X_i = b
+    are translations of each other, by rho_(j i) (a - b) of record j. Translating a draw is one
+    joint coupling, under which each record moves by exactly that much, whatever the draw, and each
+    step by at most the mean over its batch (`iteration`; 004, Prop. 6.4). The records must be
+    Gaussian with these covariances. A map of each record is covered too, with C its Lipschitz
+    constant times that of the gradient.
+
+    By (2) of `iteration`, displacements with larger sums from each step to the end have the larger
+    loss, for all contractions, noises and orders. So the loss of s bounds the largest loss of a
+    record. For equal correlations it *is* the loss of the last record, whose sums are the largest.
+    Otherwise it may exceed all of them by about 10 %. Above 4e6 pairs of records by lag, the
+    displacements are sorted, the largest last: no sum of as many of them is larger. That takes
+    O(n log n), a matrix O(n^2).
+
+    Of a stationary sequence longer than 512 records, only the leading matrix and the spectral
+    density (with Fejer's weights) are checked: a sequence that fails is not a correlation.
 
     Examples
     --------
     >>> from sklearn_puffer.iteration import worst_shifts
     >>> worst_shifts([1.0, 0.5], 4, distance=1.0).round(9).tolist()
     [0.0, 0.5, 0.5, 1.0]
+    >>> worst_shifts([1.0, 0.5, 0.25], 3, distance=2.0, records=[1]).round(9).tolist()
+    [1.0, 2.0, 1.0]
     """
-    displacements = record_displacements(
-        correlations, n_records, batch_size, distance, lipschitz, sensitivity, step
-    )
-    return displacements.worst(_check_records(records, displacements.n_records))
+    n, size = check_count(n_records, "n_records"), check_count(batch_size, "batch_size")
+    table, far = _check_correlations(correlations, n), check_positive(distance, "distance")
+    moves = _step_displacements(np.abs(table), far, lipschitz, sensitivity, step)
+    chosen = _check_records(records, n)
+    if len(chosen) > 1 and moves.ndim == 1 and len(chosen) * n > _PAIRS:
+        # in ascending order no record has larger sums to the end; each lag but that of the record
+        # itself occurs at most twice, before and after it
+        sides = np.sort(np.append(moves[:1], np.repeat(moves[1:], 2)))[-n:]
+        return _batched(np.append(np.zeros(n - len(sides)), sides), size)
+    shifts = (_batched(_with_record(moves, i, n), size) for i in chosen)
+    return next(shifts) if len(chosen) == 1 else _dominating(shifts)
+
+
+def _with_record(moves: FloatArray, index: int, n: int) -> FloatArray:
+    """Return how far each of n records moves with one, from moves by lag or a matrix of them."""
+    if moves.ndim == 2:
+        return np.asarray(moves[index])
+    row = np.zeros(n)
+    near = np.arange(max(index - len(moves) + 1, 0), min(index + len(moves), n))
+    row[near] = moves[np.abs(near - index)]
+    return row
+
+
+def _batched(displacements: FloatArray, size: int) -> FloatArray:
+    """Return the sums of batches divided by the batch size, rounded up."""
+    if size == 1:
+        return displacements
+    sums: FloatArray = np.add.reduceat(displacements, np.arange(0, len(displacements), size))
+    means = np.nextafter(sums * (1.0 + 2.0 * size * ULP) / size, inf)
+    return np.where(sums > 0.0, means, 0.0)
 
 
 def _dominating(rows: Iterable[FloatArray]) -> FloatArray:
@@ -459,26 +317,21 @@ def check_sequence(values: ArrayLike, name: str) -> FloatArray:
     return array
 
 
-def check_index(index: Any, count: int, name: str) -> int:
-    """Return an index as an integer, from 0 to ``count`` - 1."""
-    i = check_count(index, name, minimum=0)
-    if i >= count:
-        raise ValueError(f"{name} must be below {count}, the number there is, got {i}.")
-    return i
-
-
 def _check_records(records: Sequence[int] | None, n: int) -> Sequence[int]:
     """Return the declared records in ascending order, each once; all by default."""
     if records is None:
         return range(n)
-    chosen = [check_index(i, n, "records") for i in as_array(records, "records").ravel().tolist()]
+    wanted = as_array(records, "records").ravel().tolist()
+    chosen = sorted({check_count(i, "records", minimum=0) for i in wanted})
     if not chosen:
         raise ValueError("records is empty; name the records whose values are secrets, or None.")
-    return sorted(set(chosen))
+    if chosen[-1] >= n:
+        raise ValueError(f"records must be below {n}, the number there is, got {chosen[-1]}.")
+    return chosen
 
 
-def _check_correlations(correlations: float | ArrayLike, n: int) -> float | FloatArray:
-    """Return rho, the lags up to the last that is not 0, or the matrix; refuse impossible ones."""
+def _check_correlations(correlations: float | ArrayLike, n: int) -> FloatArray:
+    """Return the lags up to the last that is not 0, or the matrix; refuse impossible ones."""
     table = real_numbers(correlations, "correlations")
     if table.ndim > 2 or not table.size or not np.all(np.abs(table) <= 1.0 + _TOLERANCE):
         wrong = table[~(np.abs(table) <= 1.0 + _TOLERANCE)] if table.ndim <= 2 else table[:0]
@@ -492,7 +345,7 @@ def _check_correlations(correlations: float | ArrayLike, n: int) -> float | Floa
                 f"correlations of {table:g} are not possible between all of {n} records; the least "
                 f"is {-1.0 / (n - 1):g}."
             )
-        return float(table)
+        return np.append(1.0, np.full(n - 1, float(table)))
     return _check_lags(table, n) if table.ndim == 1 else _check_matrix(table, n)
 
 
@@ -507,7 +360,7 @@ def _check_lags(lags: FloatArray, n: int) -> FloatArray:
         raise _not_a_distribution(f"the spectral density falls to {density.min():g}")
     leading = inside[:_LEADING]
     _check_spectrum(toeplitz(np.concatenate((leading, np.zeros(min(n, _LEADING) - len(leading))))))
-    return inside
+    return np.append(1.0, inside[1:])
 
 
 def _check_matrix(matrix: FloatArray, n: int) -> FloatArray:
@@ -522,6 +375,7 @@ def _check_matrix(matrix: FloatArray, n: int) -> FloatArray:
         )
     _check_spectrum(matrix)
     larger: FloatArray = np.maximum(np.abs(matrix), np.abs(matrix.T))
+    np.fill_diagonal(larger, 1.0)
     return larger
 
 

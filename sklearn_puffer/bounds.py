@@ -31,7 +31,6 @@ from sklearn_puffer._strategies import (
     FromPure,
     Impossible,
     JointRows,
-    MixedMeans,
     MovedRows,
     Moves,
     Strategy,
@@ -39,7 +38,6 @@ from sklearn_puffer._strategies import (
     average,
     checked_arguments,
     couplings,
-    entry_groups,
     joint_computable,
     largest,
     least_of,
@@ -213,14 +211,7 @@ class Relaxed:
         if _are_mixtures(pairs):
             return mixture_bounds.relaxed(pairs, noise, notion)
         sides = {"eq11": [True], "eq12": [False], "either": [True, False]}[self.condition]
-        if any(noise.mixings):
-            return MixedMeans(couplings(pairs, noise), sides, noise)
-        conditions = [
-            groups
-            for coupled in couplings(pairs, noise)
-            for groups in entry_groups(coupled, noise.max_divergence(coupled.shifts), sides)
-        ]
-        return ConditionalMeans(conditions, notion.budget)
+        return ConditionalMeans(couplings(pairs, noise), sides, noise, notion.budget)
 
 
 def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sklearn_puffer._base import FloatArray
-from sklearn_puffer._numerics import log_sum, quotient_rounded_up
+from sklearn_puffer._losses import bare_losses
+from sklearn_puffer._numerics import quotient_rounded_up
 from sklearn_puffer._strategies import monotone
 from sklearn_puffer.noise import Noise
-from sklearn_puffer.notions import Notion, PowerMean, Supremum
+from sklearn_puffer.notions import Notion, Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
 
 __all__ = [
@@ -278,16 +279,7 @@ def renyi_divergence(p: Discrete, q: Discrete, alpha: float) -> float:
     """
     if not alpha > 1.0:
         raise ValueError(f"alpha must be above 1, got {alpha!r}; infinity is the pure case.")
-    of_q = {tuple(row): mass for row, mass in zip(q.rows.tolist(), q.probabilities, strict=True)}
-    of_p = zip(p.rows.tolist(), p.probabilities, strict=True)
-    pairs = np.array([(mass, of_q.get(tuple(row), 0.0)) for row, mass in of_p if mass > 0.0])
-    if not (pairs[:, 1] > 0.0).all():
-        return math.inf
-    ratios = np.log(pairs[:, 0]) - np.log(pairs[:, 1])
-    if math.isinf(alpha):
-        return max(float(ratios.max()), 0.0) * _OUTWARDS
-    mean = float(log_sum(np.log(pairs[:, 0]) + (alpha - 1.0) * ratios))
-    return max(mean / (alpha - 1.0), 0.0) * _OUTWARDS
+    return float(bare_losses(p, q, _of_order(alpha))[0])
 
 
 def shift_reduction(
@@ -337,15 +329,10 @@ def shift_reduction(
     >>> round(shift_reduction(p, q, q, Laplace(2.0), Pufferfish(1.0)), 9)
     0.5
     """
-    divergence = notion.divergence
-    if isinstance(divergence, PowerMean) and not notion.leaves_events_out:
-        alpha = divergence.alpha
-    elif isinstance(divergence, Supremum):
-        alpha = math.inf
-    else:
+    if notion.delta > 0.0:
         raise ValueError(f"notion must be pure or Renyi Pufferfish privacy, got {notion!r}.")
-    shift = w_infinity(p, near_p)
-    return (renyi_divergence(near_p, q, alpha) + _of_shift(noise, shift, alpha)) * _OUTWARDS
+    shift = notion.shift_loss(noise, np.array([w_infinity(p, near_p)]))
+    return float(bare_losses(near_p, q, notion)[0] + shift) * _OUTWARDS
 
 
 def close_adversary(
@@ -416,10 +403,11 @@ def close_adversary(
     if not alpha > 1.0:
         raise ValueError(f"alpha must be above 1, got {alpha!r}; infinity is the pure case.")
     pairs = [(believed[secret], fitted[secret]) for secret in fitted]
+    farthest = np.array([0.0 if noise is None else max(w_infinity(*pair) for pair in pairs)])
 
     def divergence(order: float, back: bool) -> float:
         if noise is not None:
-            return max(_of_shift(noise, w_infinity(*pair), order) for pair in pairs)
+            return float(_of_order(order).shift_loss(noise, farthest))
         return max(renyi_divergence(*(pair[::-1] if back else pair), order) for pair in pairs)
 
     if math.isinf(alpha):
@@ -440,11 +428,8 @@ def close_adversary(
 _SHARES = [(a / 20, b / 20, (20 - a - b) / 20) for a in range(1, 19) for b in range(1, 20 - a)]
 
 
-def _of_shift(noise: Noise, shift: float, order: float) -> float:
-    """Return the divergence of noise that is shifted by a distance, or by less."""
-    if math.isinf(order):
-        return float(noise.max_divergence([shift]))
-    return float(noise.renyi_divergence([shift], order))
+def _of_order(order: float) -> Notion:
+    return Pufferfish(1.0) if math.isinf(order) else RenyiPufferfish(1.0, order)
 
 
 def _sorted_masses(prior: Discrete, total: int) -> tuple[list[float], list[int]]:

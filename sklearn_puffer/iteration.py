@@ -58,20 +58,16 @@ from sklearn_puffer._base import (
     real_numbers,
 )
 from sklearn_puffer._displacements import (
-    batch_shifts,
     check_sequence,
     contraction,
-    gaussian_shifts,
     joint_shifts,
     worst_shifts,
 )
-from sklearn_puffer._numerics import ULP
+from sklearn_puffer._numerics import ULP, smallest_within
 from sklearn_puffer.noise import ROUNDING, Gaussian, Noise, named_noise
 
 __all__ = [
-    "batch_shifts",
     "contraction",
-    "gaussian_shifts",
     "iteration_loss",
     "joint_shifts",
     "optimal_shifts",
@@ -214,7 +210,7 @@ def iteration_loss(
     ----------
     s : array-like of shape (T,)
         How far each step can move under *one* joint coupling of the two whole sequences
-        (`joint_shifts`, `gaussian_shifts`, `batch_shifts`, `worst_shifts`).
+        (`joint_shifts`, `worst_shifts`).
     sigmas : float or array-like of shape (T,)
         Scales of the noise of each step (standard deviations for Gaussian noise), in units of s.
     alpha : float
@@ -299,8 +295,8 @@ def smallest_sigma(
 
     Notes
     -----
-    *Formal guarantees.* The optimal shifts do not depend on a common sigma, so that sigma has a
-    closed form. The loss is evaluated there, and sigma raised until it is within the budget.
+    *Formal guarantees.* The optimal shifts do not depend on a common sigma. The loss has been
+    evaluated at the returned one, and no sigma smaller by more than 1e-12 of it is enough.
 
     Examples
     --------
@@ -312,14 +308,13 @@ def smallest_sigma(
     if budget < _LEAST_EPSILON:
         raise ValueError(f"epsilon must be at least {_LEAST_EPSILON:g}, got {epsilon!r}.")
     a = optimal_shifts(s, 1.0, contractions)
-    top = float(a.max())
-    if top == 0.0:
+    if not a.any():
         return 0.0
-    sigma = sqrt(order / 2.0) / sqrt(budget) * top * sqrt(float(np.square(a / top).sum()))
-    sigma = max(sigma * (1.0 + 8.0 * ROUNDING), float(np.finfo(float).tiny))
-    growth = ROUNDING
-    while isfinite(sigma) and _total(Gaussian(1.0), a, np.full_like(a, sigma), order) > budget:
-        sigma, growth = sigma * (1.0 + growth), 2.0 * growth
+
+    def loss(sigma: float) -> float:
+        return _total(Gaussian(1.0), a, np.full_like(a, sigma), order)
+
+    sigma = smallest_within(loss, budget, sqrt(order / budget / 2.0) * float(a.max()), 1e-12)
     if not isfinite(sigma):
         raise OverflowError(f"no finite noise keeps epsilon {budget:g}; raise it, or scale s down.")
     return sigma

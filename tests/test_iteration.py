@@ -13,9 +13,7 @@ from scipy.optimize import minimize
 
 from sklearn_puffer import _displacements as displacements
 from sklearn_puffer.iteration import (
-    batch_shifts,
     contraction,
-    gaussian_shifts,
     iteration_loss,
     joint_shifts,
     optimal_shifts,
@@ -181,7 +179,9 @@ def record_losses(
     return np.array(
         [
             iteration_loss(
-                batch_shifts(correlations, i, n, batch_size, distance, **gradients),
+                worst_shifts(
+                    correlations, n, distance, batch_size=batch_size, records=[i], **gradients
+                ),
                 sigma,
                 alpha,
                 contractions=contractions,
@@ -223,7 +223,7 @@ def test_the_loss_is_never_below_that_of_a_linear_gaussian_iteration(seed, c, al
         given = table - np.outer(table[:, i], table[:, i])
         v = p @ given @ p + np.square(p * sigmas).sum()
         exact = 0.5 * alpha * (p @ table[:, i] * d) ** 2 / v
-        s = gaussian_shifts(table, i, d)
+        s = worst_shifts(table, len(table), d, records=[i])
         assert iteration_loss(s, sigmas, alpha, contractions=c) >= exact * (1.0 - 1e-13)
 
 
@@ -363,13 +363,13 @@ def test_figures_5_and_6_are_reproduced_and_the_optimal_shifts_are_no_worse(curv
 def test_uncorrelated_records_have_the_loss_of_lemma_f1(index):
     # eta 0.3, L 2: s = 2 L eta and noise of sigma eta, so 2 alpha L^2 / (sigma^2 (T - i + 1))
     eta, lip, sigma, alpha = 0.3, 2.0, 1.5, 3.0
-    s = gaussian_shifts(0.0, index, 1.0, steps=10, lipschitz=lip, sensitivity=inf, step=eta)
+    s = worst_shifts(0.0, 10, 1.0, lipschitz=lip, sensitivity=inf, step=eta, records=[index])
     printed = 2.0 * alpha * lip**2 / (sigma**2 * (10 - (index + 1) + 1))
     assert iteration_loss(s, sigma * eta, alpha) == pytest.approx(printed, rel=1e-9)
 
 
 def test_records_that_are_all_equal_have_the_loss_of_group_privacy():
-    s = gaussian_shifts(1.0, 3, 2.0, steps=10)
+    s = worst_shifts(1.0, 10, 2.0, records=[3])
     group = 10 * Fraction(4) * 4 / (2 * Fraction(1.5) ** 2)
     assert group <= Fraction(iteration_loss(s, 1.5, 4.0)) <= group * Fraction(1.0 + 1e-9)
 
@@ -400,26 +400,29 @@ def test_a_budget_out_of_reach_of_any_noise_is_an_error():
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_batch_shifts_average_the_records_of_each_batch(size):
+def test_shifts_average_the_records_of_each_batch(size):
     rng = np.random.default_rng(size)
     table = random_correlations(rng, 7)
     for i in range(7):
         moves = [0.5 * min(2.0 * 0.3, 2.0 * abs(table[i, j]) * 0.4) for j in range(7)]
         expected = [sum(moves[k : k + size]) / size for k in range(0, 7, size)]
-        found = batch_shifts(table, i, 7, size, 0.4, lipschitz=0.3, sensitivity=2.0, step=0.5)
+        found = worst_shifts(
+            table, 7, 0.4, batch_size=size, lipschitz=0.3, sensitivity=2.0, step=0.5, records=[i]
+        )
         np.testing.assert_allclose(found, expected, rtol=1e-12)
         assert np.all(found >= np.array(expected) * (1.0 - 1e-15))
 
 
 def test_lags_and_one_correlation_agree_with_the_matrix_they_stand_for():
+    def of_record(table, i):
+        return worst_shifts(table, 6, 2.0, records=[i]).tolist()
+
     lags = 0.6 ** np.arange(6)
     matrix = lags[np.abs(np.subtract.outer(np.arange(6), np.arange(6)))]
     for i in range(6):
-        assert gaussian_shifts(lags, i, 2.0).tolist() == gaussian_shifts(matrix, i, 2.0).tolist()
-        one = gaussian_shifts(-0.1, i, 2.0, steps=6)
-        full = gaussian_shifts(np.where(np.eye(6) > 0, 1.0, -0.1), i, 2.0)
-        assert one.tolist() == full.tolist()
-    short = gaussian_shifts([1.0, 0.4], 2, 1.0, steps=5)
+        assert of_record(lags, i) == of_record(matrix, i)
+        assert of_record(-0.1, i) == of_record(np.where(np.eye(6) > 0, 1.0, -0.1), i)
+    short = worst_shifts([1.0, 0.4], 5, 1.0, records=[2])
     np.testing.assert_allclose(short, [0.0, 0.4, 1.0, 0.4, 0.0], rtol=1e-12)
 
 
@@ -439,7 +442,7 @@ def test_the_worst_moves_lose_at_least_what_any_record_loses(monkeypatch, seed, 
     factors, sigmas = rng.uniform(0.4, 1.0, steps), rng.uniform(0.5, 2.0, steps)
     worst = worst_shifts(table, n, 1.3, batch_size=size)
     for i in range(n):
-        s = batch_shifts(table, i, n, size, 1.3)
+        s = worst_shifts(table, n, 1.3, batch_size=size, records=[i])
         p = weights(factors)
         sums, sums_of_record = (np.cumsum((p * moves)[::-1]) for moves in (worst, s))
         assert np.all(sums >= sums_of_record * (1.0 - 1e-14))
@@ -530,28 +533,26 @@ OK = ([1.0, 0.5], 1.0, 2.0)
         (lambda: iteration_loss([1.0], 1.0, 2.0, contractions=1.01), "lie in .0, 1., got 1.01"),
         (lambda: iteration_loss([1.0], 1.0, 2.0, contractions=np.nan), "lie in .0, 1., got nan"),
         (lambda: iteration_loss(*OK, noise="poisson"), "noise must be one of"),
-        (lambda: gaussian_shifts(0.5, 0, 1.0), "steps must be given"),
-        (lambda: gaussian_shifts(0.5, 0, 1e300, steps=2, step=1e300), "beyond all floats"),
-        (lambda: gaussian_shifts(0.5, 3, 1.0, steps=3), "index must be below 3"),
-        (lambda: gaussian_shifts(0.5, 0, 0.0, steps=3), "distance must be positive"),
-        (lambda: gaussian_shifts(0.5, 0, 1.0, steps=3, sensitivity=inf), "both infinite"),
-        (lambda: gaussian_shifts(0.5, 0, 1.0, steps=3, lipschitz=0.0), "lipschitz must be pos"),
-        (lambda: gaussian_shifts(1.5, 0, 1.0, steps=3), "numbers in .-1, 1."),
-        (lambda: gaussian_shifts(np.nan, 0, 1.0, steps=3), "numbers in .-1, 1."),
-        (lambda: gaussian_shifts(-0.6, 0, 1.0, steps=3), "the least is -0.5"),
-        (lambda: gaussian_shifts([0.5, 0.5], 0, 1.0), "begin with 1"),
-        (lambda: gaussian_shifts([1.0, 0.9, 0.0], 0, 1.0), "positive semidefinite"),
-        (lambda: gaussian_shifts([[1.0, 0.2], [0.3, 1.0]], 0, 1.0), "symmetric"),
-        (lambda: gaussian_shifts([[0.9, 0.2], [0.2, 1.0]], 0, 1.0), "ones on the diagonal"),
-        (lambda: gaussian_shifts(np.eye(3), 0, 1.0, steps=2), "must be 2 x 2"),
+        (lambda: worst_shifts(0.5, 2, 1e300, step=1e300), "beyond all floats"),
+        (lambda: worst_shifts(0.5, 3, 0.0), "distance must be positive"),
+        (lambda: worst_shifts(0.5, 3, 1.0, sensitivity=inf), "both infinite"),
+        (lambda: worst_shifts(0.5, 3, 1.0, lipschitz=0.0), "lipschitz must be pos"),
+        (lambda: worst_shifts(1.5, 3, 1.0), "numbers in .-1, 1."),
+        (lambda: worst_shifts(np.nan, 3, 1.0), "numbers in .-1, 1."),
+        (lambda: worst_shifts(-0.6, 3, 1.0), "the least is -0.5"),
+        (lambda: worst_shifts([0.5, 0.5], 2, 1.0), "begin with 1"),
+        (lambda: worst_shifts([1.0, 0.9, 0.0], 3, 1.0), "positive semidefinite"),
+        (lambda: worst_shifts([[1.0, 0.2], [0.3, 1.0]], 2, 1.0), "symmetric"),
+        (lambda: worst_shifts([[0.9, 0.2], [0.2, 1.0]], 2, 1.0), "ones on the diagonal"),
+        (lambda: worst_shifts(np.eye(3), 2, 1.0), "must be 2 x 2"),
         (
-            lambda: gaussian_shifts([[1, 0.9, -0.9], [0.9, 1, 0.9], [-0.9, 0.9, 1]], 0, 1.0),
+            lambda: worst_shifts([[1, 0.9, -0.9], [0.9, 1, 0.9], [-0.9, 0.9, 1]], 3, 1.0),
             "smallest eigenvalue is -0.8",
         ),
         (lambda: worst_shifts([1.0, 0.6], 10_000, 1.0), "positive semidefinite"),
         (lambda: worst_shifts(0.5, 3, 1.0, records=[]), "records is empty"),
         (lambda: worst_shifts(0.5, 3, 1.0, records=[3]), "records must be below 3"),
-        (lambda: batch_shifts(0.5, 0, 3, 0, 1.0), "batch_size must be at least 1"),
+        (lambda: worst_shifts(0.5, 3, 1.0, batch_size=0), "batch_size must be at least 1"),
         (lambda: joint_shifts([[1.0]], [[1.0, 2.0]]), "same shape"),
         (lambda: joint_shifts([[inf]], [[1.0]]), "must be finite"),
         (lambda: joint_shifts([[1.0]], [[2.0]], [0.0]), "one of them positive"),
@@ -580,5 +581,5 @@ def test_joint_shifts_drop_pairs_without_mass_and_use_norms_of_rows():
 def test_of_few_pairs_of_records_no_sum_to_the_end_exceeds_that_of_a_record():
     lags = [1.0, 0.0, 0.5]
     worst = np.cumsum(worst_shifts(lags, 30, 1.0)[::-1])
-    sums = [np.cumsum(gaussian_shifts(lags, i, 1.0, steps=30)[::-1]) for i in range(30)]
+    sums = [np.cumsum(worst_shifts(lags, 30, 1.0, records=[i])[::-1]) for i in range(30)]
     np.testing.assert_allclose(worst, np.max(sums, axis=0), rtol=1e-12)

@@ -27,7 +27,6 @@ from sklearn_puffer._base import progress
 from sklearn_puffer._descent import Dependence, Descent, Iteration, Logistic, Squares, scale_rows
 from sklearn_puffer._noise import Choices, seeded_entropy
 from sklearn_puffer.iteration import (
-    batch_shifts,
     iteration_loss,
     worst_shifts,
 )
@@ -413,9 +412,8 @@ def test_the_mean_of_the_last_steps_hides_records_that_are_not_alike(name, diame
     problem = iteration(at_every_step=False, n_averaged=5, diameter=diameter)
     unit = problem.unit_loss(dependence, 2.0)
     for record in range(60):
-        s = batch_shifts(
-            dependence.correlation, record, 60, 4, 1.0, lipschitz=1.0, sensitivity=1.5, step=0.5
-        )
+        bounds = {"batch_size": 4, "lipschitz": 1.0, "sensitivity": 1.5, "step": 0.5}
+        s = worst_shifts(dependence.correlation, 60, 1.0, records=[record], **bounds)
         assert unit >= mean_apart(problem, s) ** 2 * (1.0 - 1e-12)
     assert unit <= (diameter + 1.0) ** 2 * (1.0 + 1e-9)
 

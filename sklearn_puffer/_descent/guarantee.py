@@ -47,7 +47,7 @@ from sklearn_puffer._documents import FoldedDocument, Page, Section, __version__
 from sklearn_puffer._noise import FINEST, coarse_enough, grid_step, sampler_loss
 from sklearn_puffer._numerics import smallest_within
 from sklearn_puffer._words import shown
-from sklearn_puffer.iteration import gaussian_shifts, iteration_loss, worst_shifts
+from sklearn_puffer.iteration import iteration_loss, worst_shifts
 from sklearn_puffer.notions import RenyiPufferfish
 
 _OUTWARDS = 1.0 + 1e-12  # more than the rounding of the few operations it stands for
@@ -195,8 +195,13 @@ class Iteration:
 
     def _displacements(self, dependence: Dependence) -> tuple[float, float]:
         """Return how far the secret record and another one move a step with one record."""
-        secret, other = gaussian_shifts(
-            dependence.correlation, 0, dependence.distance, steps=2, **self._bounds(dependence)
+        secret, other = worst_shifts(
+            dependence.correlation,
+            2,
+            dependence.distance,
+            batch_size=1,
+            records=[0],
+            **self._bounds(dependence),
         ).tolist()
         return secret, other
 

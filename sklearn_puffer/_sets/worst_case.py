@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import FloatArray, IntArray, Integers
-from sklearn_puffer._numerics import UNIT
+from sklearn_puffer._numerics import UNIT, smallest_within
 from sklearn_puffer._sets.density_ranges import (
     CategoryLayers,
     ColumnEnvelopes,
@@ -488,16 +488,10 @@ class SetLosses:
     @cached_property
     def guess(self) -> float:
         """A factor near which the loss of a shift across the grid meets the budget."""
-        factor = 1.0
-        for _ in range(64):
-            if self._shift_losses(factor).max() <= self.notion.budget:
-                break
-            factor *= 2.0
-        for _ in range(64):
-            if self._shift_losses(0.5 * factor).max() > self.notion.budget:
-                break
-            factor *= 0.5
-        return factor
+        within = smallest_within(
+            lambda factor: float(self._shift_losses(factor).max()), self.notion.budget, 1.0, 1.0
+        )
+        return within if math.isfinite(within) else 1.0
 
     def losses(self, factor: float) -> FloatArray:
         """Return proven bounds of shape (n_pairs, 2), forward and backward."""

@@ -15,10 +15,8 @@ from sklearn_puffer._strategies.bound_types import (
 )
 from sklearn_puffer._strategies.coupling_bounds import (
     ConditionalMeans,
-    MixedMeans,
     Moves,
     average,
-    entry_groups,
     factor_of_shift,
     has_pure_loss,
     largest,

@@ -381,37 +381,23 @@ class EntryGroups:
 
 @dataclass(frozen=True, eq=False)
 class ConditionalMeans:
-    """For each pair the largest log mean of its groups, under the most favourable condition."""
+    """For each pair the largest log mean of its groups, under the most favourable condition.
 
-    conditions: Sequence[EntryGroups]
-    budget: float
-
-    @property
-    def guess(self) -> float:
-        """The factor at which the largest cost alone would be within the budget."""
-        largest = max(float(groups.costs.max()) for groups in self.conditions)
-        return largest / self.budget or 1.0
-
-    def losses(self, factor: float) -> FloatArray:
-        """Return bounds of shape (n_pairs, 2)."""
-        if factor == 0.0:
-            moved = [groups.worst(groups.tops) > 0.0 for groups in self.conditions]
-            return both_ways(np.where(np.all(moved, axis=0), np.inf, 0.0))
-        worst = [groups.worst(groups.log_means(factor)) for groups in self.conditions]
-        return both_ways(np.asarray(np.min(worst, axis=0)))
-
-
-@dataclass(frozen=True, eq=False)
-class MixedMeans:
-    """The same beside unordered columns, where costs do not fall as one over the factor.
-
-    What a move of several columns costs is the largest log ratio of what is released of either row.
+    Beside unordered columns what a move of several columns costs is the largest log ratio of what
+    is released of either row, which does not fall as one over the factor.
     """
 
     coupled: Sequence[Couplings]
-    sides: Sequence[bool]  # whether given the target
+    sides: Sequence[bool]  # whether given the atom that mass moves to, or that it comes from
     noise: Noise  # at factor 1
-    guess: float = 1.0
+    budget: float
+
+    @cached_property
+    def guess(self) -> float:
+        """The factor at which the largest cost alone would be within the budget."""
+        if any(self.noise.mixings):
+            return 1.0
+        return max(float(groups.costs.max()) for groups in self._at_factor_1) / self.budget or 1.0
 
     def losses(self, factor: float) -> FloatArray:
         """Return bounds of shape (n_pairs, 2)."""
@@ -421,15 +407,21 @@ class MixedMeans:
                 for coupled in self.coupled
             ]
             return both_ways(np.where(np.all(moved, axis=0), np.inf, 0.0))
-        level, worst = self.noise.scaled(factor), []
+        if any(self.noise.mixings):
+            means = [groups.worst(groups.log_means(1.0)) for groups in self._groups(factor)]
+        else:
+            means = [groups.worst(groups.log_means(factor)) for groups in self._at_factor_1]
+        return both_ways(np.asarray(np.min(means, axis=0)))
+
+    @cached_property
+    def _at_factor_1(self) -> list[EntryGroups]:
+        return self._groups(1.0)
+
+    def _groups(self, factor: float) -> list[EntryGroups]:
+        level, mixed = self.noise.scaled(factor), any(self.noise.mixings)
+        groups = []
         for coupled in self.coupled:
-            costs = level.max_divergence(coupled.shifts) * (1.0 + ROUNDING)
-            by_side = entry_groups(coupled, costs, self.sides)
-            worst += [groups.worst(groups.log_means(1.0)) for groups in by_side]
-        return both_ways(np.asarray(np.min(worst, axis=0)))
-
-
-def entry_groups(coupled: Couplings, costs: FloatArray, sides: Sequence[bool]) -> list[EntryGroups]:
-    """Return the entries of couplings by the atom that mass moves to (True), or comes from."""
-    atoms = [coupled.targets if by_target else coupled.sources for by_target in sides]
-    return [EntryGroups.of(coupled, costs, side) for side in atoms]
+            costs = level.max_divergence(coupled.shifts) * (1.0 + ROUNDING * mixed)
+            atoms = [coupled.targets if given else coupled.sources for given in self.sides]
+            groups += [EntryGroups.of(coupled, costs, side) for side in atoms]
+        return groups
