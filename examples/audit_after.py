@@ -14,17 +14,8 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from sklearn.linear_model import LogisticRegression
-from sklearn.naive_bayes import CategoricalNB
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OrdinalEncoder
 
 from sklearn_puffer import PufferfishNoiser, audit
-
-ATTACKERS = {
-    "linear": LogisticRegression(),
-    "counting": make_pipeline(OrdinalEncoder(), CategoricalNB()),
-}
 
 
 def main():
@@ -38,10 +29,10 @@ def main():
         "categories": {"visits": range(6)},
     }
     honest = PufferfishNoiser(1.0, **settings).fit(fitted)
-    print(audit(honest, held, ATTACKERS, task="late"))
+    print(audit(honest, held, task="late"))
     print()
     stale = PufferfishNoiser(1.0, **settings).fit(last_year)
-    result = audit(stale, held, ATTACKERS)
+    result = audit(stale, held)
     print(f"Fitted to last year: certificate holds: {stale.certificate_.holds}")
     print(str(result).partition("\n")[0])
     print(result.findings[0])

@@ -1,15 +1,14 @@
 """Displays: pictures to decide by
 ===============================
 
-Each picture below is a display in scikit-learn's manner: ``from_...`` computes what is shown and
-draws it, on axes that you may hand over, and ``plot`` draws it again. No release is made to be
-drawn::
+A curve of a plan is a DataFrame, which pandas draws. `LossDisplay` is a display in scikit-learn's
+manner: ``from_noiser`` computes what is shown and draws it, on axes that you may hand over, and
+``plot`` draws it again. No release is made to be drawn::
 
     python examples/plot_displays.py [--output FOLDER]
 
-matplotlib draws them (``pip install "sklearn-puffer[plot]"``). Whatever colours tell apart differs
-in shape or in lightness, too. They are functions of the raw rows, and stay where the table
-does.
+matplotlib draws them (``pip install "sklearn-puffer[plot]"``). They are functions of the raw rows,
+and stay where the table does. The page of an audit has a picture of its own.
 """
 
 # %%
@@ -21,10 +20,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from _shared import save
-from sklearn.linear_model import LogisticRegression
 
-from sklearn_puffer import PufferfishNoiser, audit, plan
-from sklearn_puffer.displays import AuditDisplay, LossDisplay, UtilityDisplay
+from sklearn_puffer import PufferfishNoiser, plan
+from sklearn_puffer.displays import LossDisplay
 
 REGIONS = ["north", "south", "east", "west"]
 JOBS = ["sales", "care", "crafts", "office", "none"]
@@ -48,30 +46,27 @@ parser.add_argument("--output", type=Path, default=Path(), help="folder for the 
 arguments = parser.parse_args()
 
 
-def draw(name, display, *of, **how):
-    """Draw a display to a file, and list it; in a notebook, ``display(*of, **how)`` draws it."""
-    drawn = []
-
-    def draw_on(figure):
-        drawn.append(display(*of, ax=figure.subplots(), **how))
-
-    save(arguments.output, [(name, (7, 4.5), draw_on)])
-    return drawn
-
-
 table = people()
 
 # %%
 # Which budget
 # ------------
 #
-# `UtilityDisplay.from_plan` draws what the proposed setting of a plan does at other budgets, on
-# rows that were not fitted: here the best attack that was found, beside what is allowed, on who
-# lives in the north and who in the west.
+# `Plan.curve` has what a setting of a plan does at other budgets, on rows that were not fitted:
+# here the best attack that was found, beside what is allowed, on who lives in the north and who in
+# the west.
 
 columns = table.loc[table["region"].isin(["north", "west"]), ["region", "age", "job"]]
 planned = plan(columns, "region", n_prototypes=24, n_bins=5)
-draw("utility", UtilityDisplay.from_plan, planned, figure="attack")
+curve = planned.curve(0)
+
+
+def draw_curve(figure):
+    """Draw the best attack at each budget."""
+    curve.plot(x="epsilon", y=["attack", "allowed"], ax=figure.subplots(), logx=True, marker="o")
+
+
+save(arguments.output, [("utility", (7, 4.5), draw_curve)])
 
 # %%
 # What pairs of secrets lose
@@ -83,21 +78,12 @@ draw("utility", UtilityDisplay.from_plan, planned, figure="attack")
 # others far below it mean that this pair alone asks for the noise.
 
 noiser = PufferfishNoiser(2.0, sensitive="region", n_bins={"age": 5, "income": 5}).fit(table)
-draw("losses", LossDisplay.from_noiser, noiser)
+
+
+def draw_losses(figure):
+    """Draw the losses; in a notebook, ``LossDisplay.from_noiser(noiser)`` does."""
+    LossDisplay.from_noiser(noiser, ax=figure.subplots())
+
+
+save(arguments.output, [("losses", (7, 4.5), draw_losses)])
 print(f"The worst pair loses {noiser.certificate_.loss:.3f} nats of a budget of 2.")
-
-# %%
-# What attackers reach
-# --------------------
-#
-# `AuditDisplay.from_audit` draws the area under the ROC curve of each attack of an audit, with its
-# interval: 0.5 is a guess, 1 finds out everybody. Only an interval that lies beyond the upright bar
-# as a whole speaks against the guarantee. The square is what the same attack reaches without noise:
-# far to the right, the attackers can see. The rows of the audit were not in fit.
-
-many, options = people(200_000), {"public": ["age", "job"], "n_bins": {"age": 4}}
-two = many[many["region"].isin(["north", "west"])]
-rows, held = two[:-5000], two[-5000:]
-noiser = PufferfishNoiser(0.6, sensitive="region", **options).fit(rows)
-audited = audit(noiser, held, {"linear": LogisticRegression()})
-draw("audit", AuditDisplay.from_audit, audited)

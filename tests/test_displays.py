@@ -9,24 +9,10 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 import sklearn_puffer
-from sklearn_puffer import (
-    Audit,
-    Certificate,
-    PufferfishNoiser,
-    displays,
-    plan,
-)
+from sklearn_puffer import Certificate, PufferfishNoiser, displays
 from sklearn_puffer._certificates import Guaranteed, Made, Method, PairLoss, Proof
-from sklearn_puffer._review.exact_tests import Attack
-from sklearn_puffer.displays import (
-    AuditDisplay,
-    LossDisplay,
-    UtilityDisplay,
-    noisers,
-)
+from sklearn_puffer.displays import LossDisplay, noisers
 from sklearn_puffer.notions import promised
-
-pytestmark = pytest.mark.usefixtures("quick_attackers")
 
 CARS = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
 TABLE = pd.DataFrame({"loan": ["no", "yes"] * 15, "cars": CARS, "client": range(30)})
@@ -37,53 +23,10 @@ def axes():
     return Figure(layout="constrained").subplots()
 
 
-@pytest.fixture(scope="module")
-def planned(quick_attackers):
-    rows = TABLE.loc[list(range(30)) * 8].reset_index(drop=True)
-    return plan(rows, "loan", public=["cars"], n_prototypes=4, n_bins=3)
-
-
 def test_displays_are_found_at_the_front_door_too_where_they_once_stood():
     for name in DISPLAYS:
         assert getattr(sklearn_puffer, name) is getattr(displays, name)
         assert name not in sklearn_puffer.__all__
-
-
-@pytest.mark.slow
-def test_utility_is_the_curve_of_the_proposed_setting(planned):
-    display = UtilityDisplay.from_plan(planned)
-    curve = planned.curve()
-    assert display.epsilons.tolist() == curve["epsilon"].tolist() == [0.1, 0.25, 0.5, 1.0, 2.0, 4.0]
-    assert list(display.lines) == [planned.trials[0].label]
-    assert display.lines[planned.trials[0].label].tolist() == curve["change"].tolist()
-    assert display.constant == planned.bare.change
-
-
-@pytest.mark.slow
-def test_an_attack_is_drawn_beside_what_is_allowed_and_told_by_name(planned):
-    ax = axes()
-    display = UtilityDisplay.from_plan(planned, figure="attack", ax=ax, linewidth=3.0)
-    assert (display.ax_, display.figure_) == (ax, ax.figure)
-    assert ax.get_xlabel() == "epsilon (nats)"
-    assert "ROC curve" in ax.get_ylabel()
-    told = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert told == [planned.trials[0].label, "allowed", "a constant instead"]
-    found, allowed, constant = ax.lines
-    assert (found.get_linewidth(), allowed.get_linewidth()) == (3.0, 3.0)
-    assert allowed.get_ydata() == pytest.approx(1.0 / (1.0 + np.exp(-display.epsilons)))
-    assert set(constant.get_ydata()) == {0.5}
-
-
-@pytest.mark.slow
-def test_what_is_no_plan_or_has_nothing_to_draw_is_refused(planned):
-    with pytest.raises(TypeError, match="plan must be a Plan, got 3"):
-        UtilityDisplay.from_plan(3)
-    with pytest.raises(ValueError, match="figure must be"):
-        UtilityDisplay.from_plan(planned, figure="loss")
-    with pytest.raises(ValueError, match="needs a plan with a task"):
-        UtilityDisplay.from_plan(planned, figure="task")
-    with pytest.raises(IndexError, match="is no row of this plan"):
-        UtilityDisplay.from_plan(planned, k=9)
 
 
 def pair(secret, against, lower, upper, adversary=0, sensitive="race"):
@@ -173,108 +116,51 @@ def noiser():
     return PufferfishNoiser(1.0, **options).fit(TABLE)
 
 
-def an_attack(attacker, auc, view="released", secret="no"):
-    figures = dict.fromkeys(Attack.__dataclass_fields__, 0.0)
-    own = {"view": view, "attacker": attacker, "sensitive": "loan", "secret": secret}
-    ends = {"auc": auc, "auc_low": auc - 0.1, "auc_high": auc + 0.05, "auc_allowed": 0.7}
-    return Attack(**{**figures, **own, "against": "yes", **ends})
-
-
-def test_an_audit_is_drawn_beside_what_is_allowed_and_the_control():
-    attacks = (an_attack("trees", 0.55), an_attack("$linear", 0.6), an_attack("near", 0.5))
-    control = (an_attack("trees", 0.9, "control"),)
-    found = Audit(attacks, control, "a guarantee", 9, 9, 3, 3, 3)
-    display = AuditDisplay.from_audit(found, most=2)
-    assert display.auc.tolist() == [0.6, 0.55]
-    assert (display.low + 0.1).tolist() == pytest.approx([0.6, 0.55])
-    assert display.allowed.tolist() == [0.7, 0.7]
-    np.testing.assert_array_equal(display.control, [np.nan, 0.9])
-    assert display.n_left_out == 1
-    ax = display.plot(ax=axes()).ax_
-    names = [text.get_text() for text in ax.get_yticklabels()]
-    assert names == ["\\$linear:\nloan no against yes", "trees:\nloan no against yes"]
-    told = {text.get_text() for text in ax.get_legend().get_texts()}
-    assert told == {"on the release", "on rows without noise", "allowed at most"}
-    ax.figure.canvas.draw()
-    with pytest.raises(TypeError, match="audit must be an Audit, got 1"):
-        AuditDisplay.from_audit(1)
-
-
 def test_names_are_no_formulas_and_stay_on_one_line():
     assert noisers.label("$\\frac$") == r"\$\\frac\$"
     assert noisers.label("x" * 50) == "x" * 23 + "…"
     assert noisers.label("_a") == "\N{NO-BREAK SPACE}_a"
 
 
-def test_seven_lines_differ_without_their_colours():
-    styles = [noisers.style(k) for k in range(7)]
-    assert len({each["marker"] for each in styles}) == 7
-    assert len({(each["linestyle"], each["marker"]) for each in styles}) == 7
-
-
 def grey(colour):
     return float(np.dot(to_rgb(colour), [0.2126, 0.7152, 0.0722]))
 
 
-def test_dark_and_light_differ_in_grey_and_so_does_the_map_along_its_way():
-    assert grey(noisers.WARM) - grey(noisers.DARK) > 0.2
+def test_the_map_differs_in_grey_along_its_way():
     from matplotlib import colormaps
 
     steps = [grey(colormaps[noisers.MAP](x)[:3]) for x in np.linspace(0.0, 1.0, 11)]
     assert (np.diff(steps) > 0.02).all()
 
 
-MAKERS = {
-    UtilityDisplay: ("from_plan", 1),
-    LossDisplay: ("from_noiser", 1),
-    AuditDisplay: ("from_audit", 1),
-}
+def test_what_makes_a_display_draws_it_as_plot_does(noiser):
+    ax = axes()
+    display = LossDisplay.from_noiser(noiser, ax=ax, alpha=0.5)
+    assert (display.ax_, display.figure_) == (ax, ax.figure)
+    again = display.plot(ax=axes(), alpha=0.5)
+    assert again is display
+    drawn, anew = ([ax.lines, ax.images, ax.texts] for ax in (ax, again.ax_))
+    assert [*map(len, drawn)] == [*map(len, anew)]
+    assert ax.images[0].get_alpha() == 0.5
 
 
-@pytest.mark.slow
-def test_what_makes_a_display_draws_it_as_plot_does(noiser, planned):
-    found = Audit((an_attack("trees", 0.6),), (an_attack("trees", 0.95),), "kept", 9, 9, 3, 3, 3)
-    given = [planned], [noiser], [found]
-    assert set(MAKERS) == {getattr(displays, n) for n in DISPLAYS}
-    for (kind, (maker, _)), own in zip(MAKERS.items(), given, strict=True):
-        ax, style = axes(), {"alpha": 0.5}
-        display = getattr(kind, maker)(*own, ax=ax, **style)
-        assert isinstance(display, kind)
-        assert (display.ax_, display.figure_) == (ax, ax.figure)
-        again = display.plot(ax=axes(), **style)
-        assert again is display
-        drawn = [ax.lines, ax.patches, ax.collections, ax.images, ax.texts]
-        assert [*map(len, drawn)] == [
-            *map(len, (again.ax_.lines, again.ax_.patches, again.ax_.collections)),
-            *map(len, (again.ax_.images, again.ax_.texts)),
-        ]
-        assert any(each.get_alpha() == 0.5 for part in drawn[:4] for each in part)
-        if maker != "from_plan":  # which measures anew, and is drawn without axes above
-            assert getattr(kind, maker)(*own).figure_ is not ax.figure  # a figure of its own
-
-
-@pytest.mark.parametrize("kind", MAKERS)
-def test_without_matplotlib_the_way_to_it_is_named_before_anything_is_computed(kind, monkeypatch):
+def test_without_matplotlib_the_way_to_it_is_named_before_anything_is_computed(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    maker, n_given = MAKERS[kind]
     with pytest.raises(ModuleNotFoundError, match=r'pip install "sklearn-puffer\[plot\]"'):
-        getattr(kind, maker)(*[None] * n_given)
+        LossDisplay.from_noiser(None)
 
 
-@pytest.mark.parametrize("kind", MAKERS)
-def test_axes_that_are_none_are_refused_before_anything_is_computed(kind):
-    maker, n_given = MAKERS[kind]
+def test_axes_that_are_none_are_refused_before_anything_is_computed():
     with pytest.raises(TypeError, match="ax must be one Axes of matplotlib"):
-        getattr(kind, maker)(*[None] * n_given, ax=np.array([1, 2]))
+        LossDisplay.from_noiser(None, ax=np.array([1, 2]))
 
 
-@pytest.mark.slow
-def test_without_axes_a_figure_is_made_and_settings_stay_as_they_are(planned):
+def test_without_axes_a_figure_is_made_and_settings_stay_as_they_are(noiser):
     from matplotlib import pyplot, rcParams
 
     pyplot.switch_backend("agg")
     before = dict(rcParams)
-    display = UtilityDisplay.from_plan(planned)
-    assert display.figure_.axes == [display.ax_]
+    display = LossDisplay.from_noiser(noiser)
+    assert display.ax_ in display.figure_.axes
     assert dict(rcParams) == before
     pyplot.close(display.figure_)

@@ -482,7 +482,7 @@ def test_releases_add_up_until_the_ledger_stops_them_and_it_remembers(run, tmp_p
 def test_displays_are_drawn_from_a_plan_and_a_release(run, tmp_path):
     printed = run("plot_displays")
     assert "The worst pair loses 2.000 nats of a budget of 2." in printed
-    names = {"audit", "losses", "utility"}
+    names = {"losses", "utility"}
     assert {path.stem for path in tmp_path.glob("*.png")} == names
 
 

@@ -429,7 +429,7 @@ class Plan(Document):
         DataFrame
             With ``epsilon`` or ``n_prototypes``, ``change``, ``rows_equal``, ``attack``, ``low``,
             ``high``, ``task``, the proven ``loss``, and ``allowed``, the AUC that the guarantee
-            leaves; estimates have three decimals. `UtilityDisplay` draws it.
+            leaves; estimates have three decimals.
 
         Raises
         ------

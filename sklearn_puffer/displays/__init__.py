@@ -1,13 +1,9 @@
-"""Pictures of releases: ``from_...`` computes and draws one, ``plot`` draws it again.
+"""The picture of what pairs of secrets lose: ``from_noiser`` draws it, ``plot`` draws it again.
 
-Use this module to show what a release changes and reveals, in a notebook or to those who decide.
+Use this module to show what a release reveals, in a notebook or to those who decide. Tables of
+plans, curves and audits are DataFrames, which draw themselves.
 """
 
 from sklearn_puffer.displays.noisers import LossDisplay
-from sklearn_puffer.displays.reviews import AuditDisplay, UtilityDisplay
 
-__all__ = [
-    "AuditDisplay",
-    "LossDisplay",
-    "UtilityDisplay",
-]
+__all__ = ["LossDisplay"]

@@ -1,4 +1,4 @@
-"""The base of displays, and the picture of the losses of a noiser.
+"""The picture of the losses of a noiser.
 
 Only this module imports matplotlib, when a picture is drawn. Nothing global is set: sizes, fonts
 and grids are those of the caller's ``rcParams``. Marks can be distinguished in grey.
@@ -6,9 +6,8 @@ and grids are those of the caller's ``rcParams``. Marks can be distinguished in 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,68 +18,9 @@ from sklearn_puffer._release import TableRelease
 from sklearn_puffer._tables import Name
 from sklearn_puffer._words import listed, quoted, shown
 
-DARK, WARM = "#1b3a5c", "#d55e00"
-"""They differ in grey, and in every kind of colour blindness."""
-
-COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-"""The palette of Okabe and Ito. Some are alike in grey, so each has a marker of its own."""
-
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-LINES = ("-", "--", "-.", ":", "-", "--", "-.")
 MAP = "cividis"  # perceptually uniform, also in grey
 
 _LONGEST = 24
-
-
-class Display(ABC):
-    """A picture: ``from_...`` computes its data and draws it, `plot` draws it again.
-
-    Attributes
-    ----------
-    ax_ : matplotlib Axes
-    figure_ : matplotlib Figure
-        Where it was drawn last.
-    """
-
-    #: A sentence on who may see the picture.
-    internal: ClassVar[str] = (
-        "It is a function of the raw rows, and not noisy: keep it where you keep the table."
-    )
-
-    ax_: Any
-    figure_: Any
-
-    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw it, without computing or releasing anything.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on; None makes a figure.
-        **kwargs : dict
-            Passed to the method of the axes that draws lines, bars or the image.
-
-        Returns
-        -------
-        Self
-            With ``ax_`` and ``figure_``.
-
-        Raises
-        ------
-        ModuleNotFoundError
-            Without matplotlib, which the extra ``plot`` brings.
-        TypeError
-            If ``ax`` is not an Axes.
-        """
-        check_axes(ax)
-        axes = _pyplot().subplots(layout="constrained")[1] if ax is None else ax
-        self._draw(axes, kwargs)
-        self.ax_, self.figure_ = axes, axes.figure
-        return self
-
-    @abstractmethod
-    def _draw(self, ax: Any, options: dict[str, Any]) -> None:
-        """Draw on the axes; ``options`` are keyword arguments of the main artists."""
 
 
 def check_axes(ax: Any) -> None:
@@ -118,12 +58,6 @@ def label(value: Any, longest: int = _LONGEST) -> str:
     return text.replace("$", r"\$")
 
 
-def style(k: int) -> dict[str, Any]:
-    """Return the style of the k-th line: seven differ, also in grey."""
-    n = len(COLOURS)
-    return {"color": COLOURS[k % n], "marker": MARKERS[k % n], "linestyle": LINES[k % n]}
-
-
 def name_ticks(axis: Any, labels: Sequence[str], rotate: bool = False) -> None:
     """Name the ticks 0, 1, ... of an axis."""
     turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if rotate else {}
@@ -135,7 +69,7 @@ _HALF = 0.5
 
 
 @dataclass(eq=False)
-class LossDisplay(Display):
+class LossDisplay:
     """A heat map of the loss of each ordered pair of secrets.
 
     Parameters
@@ -153,6 +87,12 @@ class LossDisplay(Display):
         The sensitive column.
     most : int
         The number of secrets that are drawn: those with the largest losses.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+        Where it was drawn last.
 
     Examples
     --------
@@ -176,6 +116,14 @@ class LossDisplay(Display):
     unit: str
     sensitive: Name
     most: int = 16
+
+    #: A sentence on who may see the picture.
+    internal: ClassVar[str] = (
+        "It is a function of the raw rows, and not noisy: keep it where you keep the table."
+    )
+
+    ax_: Any = field(init=False, repr=False)
+    figure_: Any = field(init=False, repr=False)
 
     @classmethod
     def from_noiser(
@@ -234,6 +182,34 @@ class LossDisplay(Display):
         budget = float(certificate.notion.budget)
         most = check_count(most, "most", minimum=2)
         return cls(secrets, upper, lower, budget, unit, name, most).plot(ax=ax, **kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw it, without computing or releasing anything.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on; None makes a figure.
+        **kwargs : dict
+            Passed to ``imshow``.
+
+        Returns
+        -------
+        Self
+            With ``ax_`` and ``figure_``.
+
+        Raises
+        ------
+        ModuleNotFoundError
+            Without matplotlib, which the extra ``plot`` brings.
+        TypeError
+            If ``ax`` is not an Axes.
+        """
+        check_axes(ax)
+        axes = _pyplot().subplots(layout="constrained")[1] if ax is None else ax
+        self._draw(axes, kwargs)
+        self.ax_, self.figure_ = axes, axes.figure
+        return self
 
     def _draw(self, ax: Any, options: dict[str, Any]) -> None:
         # the secrets with the largest losses, in their order
