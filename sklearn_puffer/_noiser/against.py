@@ -24,6 +24,7 @@ from sklearn_puffer._noiser.priors import (
     Group,
     Members,
     SecretPair,
+    changed,
     choices_of,
     given_adversary,
     make_groups,
@@ -175,11 +176,20 @@ class FittedNoise:
         >>> round(told.loss, 6), told.holds
         (0.827989, False)
         """
-        alone = self._checked(prior)
-        further = [alone, *who_know(choices_of([alone], self.known, self.groups), self.groups)]
-        secret_pairs, groups = make_groups(further, self.pairs, self.groups)
-        groups = [[part.rounded(self.grids) for part in group] for group in groups]
-        lower, upper, recomputed = self._as_drawn(groups, len(secret_pairs))
+        return self._against(self._checked(prior), self.groups)
+
+    def counted_loss(self, counted: Adversary, members: Members) -> float:
+        """Return the loss to a reader who counted some columns, whose rows are complete."""
+        alone = changed(counted, lambda distributions: {members: distributions[members]})
+        return self._against(alone, [members]).loss
+
+    def _against(self, alone: Adversary, groups: Sequence[Sequence[int]]) -> Against:
+        """Return what is guaranteed of groups of columns against a prior."""
+        seen = [[k for k in some if any(k in group for group in groups)] for some in self.known]
+        further = [alone, *who_know(choices_of([alone], list(filter(None, seen)), groups), groups)]
+        secret_pairs, parts = make_groups(further, self.pairs, groups)
+        parts = [[part.rounded(self.grids) for part in group] for group in parts]
+        lower, upper, recomputed = self._as_drawn(parts, len(secret_pairs))
         # the worst over adversaries with the prior alone, and with each value of side information
         lower, upper = (ends.reshape(len(further), -1, 2).max(axis=0) for ends in (lower, upper))
         lower = np.minimum(lower, upper)
@@ -191,12 +201,6 @@ class FittedNoise:
             pairs=pair_losses(secret_pairs[: len(lower)], recomputed, upper, lower, upper),
             groups=self.problem.row_groups,
         )
-
-    def counted_loss(self, counted: Adversary, members: Members) -> float:
-        """Return the loss to a reader who counted some columns, whose rows are complete."""
-        secret_pairs, [group] = make_groups([counted], self.pairs, [members])
-        parts = [part.rounded(self.grids) for part in group if part.members == members]
-        return float(self._as_drawn([parts], len(secret_pairs))[1].max())
 
     def compared(self, table: Any) -> Drift:
         """Return how other rows compare with those of `fit`."""
