@@ -86,11 +86,11 @@ LIMIT, POWER = "2.72", "4.00 2.72 80%"
 LINES = {
     "nothing": (
         NOTHING,
-        ["4.49 1.10 3.33", "900 1,000 300 200 400 2 5%", "80%"],
+        ["4.49 1.10 3.33 62.5%", "900 1,000 300 200 400 2 5%", "80%"],
     ),
-    "found": (FOUND, ["7.39 3.32 21 2.72", "900 300 400 4 5%", "80%"]),
-    "blind": (BLIND, ["2.00 1.50 3.01 2.72", "900 1,000 300 200 400 1 5%"]),
-    "deaf": (DEAF, ["2.00 2.72", "900 1,000 300 200 400 1 5%"]),
+    "found": (FOUND, ["7.39 3.32 21 2.72 62.5%", "900 300 400 4 5%", "80%"]),
+    "blind": (BLIND, ["2.00 1.50 3.01 2.72 62.5%", "900 1,000 300 200 400 1 5%"]),
+    "deaf": (DEAF, ["2.00 2.72 62.5%", "900 1,000 300 200 400 1 5%"]),
 }
 
 
@@ -98,6 +98,16 @@ LINES = {
 def test_the_first_lines_have_the_figures_of_the_surest_attack_and_of_the_rows(case):
     audit, expected = LINES[case]
     assert figures(audit._page().lines) == expected
+
+
+def test_beside_an_attack_stands_how_often_a_guess_without_the_release_is_right():
+    for n, against, said in (
+        (300, 500, "M is right for 62.5%"),
+        (500, 300, "F is right for 62.5%"),
+    ):
+        found = replace(NOTHING, attacks=(attack(n=n, n_against=against),))
+        for told in (found._page().lines[1], found._picture().told()):
+            assert f"Without the release a guess of {said} of them" in told
 
 
 def test_the_headline_says_whether_a_leak_was_found_or_could_have_been():

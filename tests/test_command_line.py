@@ -233,7 +233,7 @@ def test_swaps_of_files_that_share_people_are_warned_of_and_refused_by_a_ledger(
             assert Path(out).exists() == (want == 0)
             err = capsys.readouterr().err
             assert err.count("another one of some of these people") == (not counted)
-    assert "0 are left. Two swaps of the same people undo each other" in err
+    assert "0 are left. Two swaps of the same people tell more than either" in err
     assert "Other people are another data set (--dataset)" in err
     assert main(["ledger", "show", "l", "swap.json"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "data: 0 more release(s)"
@@ -339,7 +339,7 @@ def test_a_swap_of_a_file_is_fitted_and_released_as_in_memory_and_under_a_key_al
     assert (released["cars"] != table["cars"]).any()
     for keying in ([], ["--row-id", "client"]):  # another process would undo what this one did
         assert main(["release", "swap.json", "in.csv", "three.csv", *keying]) == 2
-        assert "two swaps of the same people undo each other" in told(capsys)
+        assert "two swaps of the same people tell more together" in told(capsys)
     persons = ["--persons", "p.sqlite"]
     assert main(["release", "swap.json", "in.csv", "three.csv", *KEYED, *persons]) == 2
     assert "leave --persons out" in told(capsys)

@@ -470,7 +470,7 @@ NOT_FOR = {
     "within sampling error": (lambda table: make_noiser(table, adversaries="confidence"), ""),
     "a whole file": (
         lambda table: typical_rows(table),
-        ", but NOT for who holds the list of fitted people and reads a whole file",
+        ", but NOT for who holds the list of fitted rows and reads a whole file",
     ),
     "a list": (lambda table: exchanged(table), ""),
 }
@@ -514,7 +514,7 @@ def typical(table, **settings):
         ({"joined": "paid"}, "labels that are joined later (other than 'paid')"),
         ({}, "may be one person's"),
         ({}, "(if typical rows are more or less frequent, odds shift further)"),
-        ({}, "Who gets the whole file, and no list of the people in it"),
+        ({}, "Who gets the whole file, and no list of the rows of the people in it"),
     ],
 )
 def test_recipients_of_typical_rows_read_what_the_settings_leave_open(settings, said):
@@ -855,6 +855,49 @@ def test_the_first_page_says_in_odds_what_a_whole_file_of_typical_rows_told_its_
     assert "Whole file" in first
     assert f"moved odds up to about {told[50.0][1]} in simulated releases" in appendix
     assert "Whole file" not in str(report(noiser))
+
+
+def test_both_reports_of_a_swap_say_how_far_insiders_shift_odds_beside_the_limit_for_others():
+    table = make_table(0, 300)
+    for insiders, said in (
+        ("double", "the holder at most 7.39 times"),
+        (None, "Not covered: insiders."),
+    ):
+        for kind in KINDS:
+            page = str(report(exchanged(table, insiders=insiders), kind=kind))
+            assert "e^1 = 2.718" in page
+            assert said in page
+
+
+def test_who_signs_reads_above_the_figures_whether_the_released_rows_are_the_fitted_ones(noiser):
+    for release, said in (
+        (noiser, "the 120 fitted rows, be these released or others"),
+        (exchanged(make_table(0, 300)), "the 300 fitted rows, and these are released"),
+    ):
+        assert said in str(report(release)).partition("At a glance")[0]
+
+
+def test_combinations_of_sensitive_columns_are_named_where_there_are_several(noiser):
+    both = PufferfishNoiser(sensitive=["loan", "old"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        both.fit(make_table())
+    for kind in KINDS:
+        assert "combinations of several" not in str(report(noiser, kind=kind)).lower()
+        assert "combinations of several" in str(report(both, kind=kind)).lower()
+
+
+@pytest.mark.parametrize("how", ["typical row", "exchanged with its row"])
+def test_pages_speak_of_rows_and_not_of_attributes_of_an_estimator(how):
+    page = str(report(OTHERS[how](make_table(0, 400)))).partition("\nSettings:")[0]
+    assert not re.findall(r"channel|prototype|\w+_\b|undo", page)
+
+
+def test_settings_are_cut_nowhere():
+    names = [f"column {k}" for k in range(30)]
+    table = make_table().assign(**{name: np.arange(120) % 2 for name in names})
+    told = str(report(make_noiser(table, public=names, dependence="independent")))
+    assert repr(names) in told.partition("\nSettings:")[2]
 
 
 def decisions(release, **more):

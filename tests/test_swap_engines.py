@@ -341,7 +341,7 @@ def test_a_second_release_of_the_same_people_is_refused_unless_it_is_the_same(po
     in_memory = keyed(swap, in_polars(few))  # the same release, by the same object
     assert in_memory.sort("client").equals(first.sort("client"))
     for other in (X, polars(few[:200]), in_polars(few)):
-        with pytest.raises(OverspentError, match="two swaps of the same people undo each other"):
+        with pytest.raises(OverspentError, match="two swaps of the same people tell more together"):
             keyed(swap, other, key=b"blake2b:another secret key of some bytes")
     by_rows = swap_of(ids=None, public=["age", "pay", "job"]).fit(few)
     by_rows.transform(in_polars(few))

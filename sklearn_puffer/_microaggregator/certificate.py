@@ -213,7 +213,7 @@ class PrototypeCertificate(Certificate):
         facts = self.facts
         known = "; beside known columns" if facts.strata is not None else ""
         number = f"at most, each typical of {facts.smallest} fitted rows or more{known}"
-        whole = "simulated, not proven: shift of odds for who holds the list of fitted people"
+        whole = "simulated, not proven: shift of odds for who holds the list of fitted rows"
         whole += "; MORE THAN OF ONE ROW" * bool(self._dangers())
         rows = ["Different rows", f"{facts.n_prototypes}", number]
         told = [["Whole file", times(facts.table), whole]]
@@ -242,7 +242,7 @@ class PrototypeCertificate(Certificate):
         told = [
             f"{facts.n_prototypes} typical rows, each of at least {facts.smallest} fitted rows; a "
             f"column changes by {facts.grouping + facts.moving:.3g} standard deviations on "
-            f"average, {facts.moving:.3g} of it by the channel.",
+            f"average, {facts.moving:.3g} of it as rows become typical of other groups.",
             f"As counted, odds shift by at most {times(facts.counted)}.",
             f"Whole file: who holds the list of all fitted people{labels} and reads the rows of "
             f"all of them moved odds up to about {times(facts.table)} in simulated releases, which "
@@ -281,9 +281,10 @@ def not_covered(facts: PrototypeFacts) -> list[str]:
     if facts.labels:
         labels += ", y among them"
     told = [
-        "Not covered: readers who know the rows of all other fitted people and the channel, the "
-        "counts or the figures of this certificate, which show the last one's secret (keep "
-        "counts_, channel_ and saved files where the table is, and give recipients the report).",
+        "Not covered: readers who know the rows of all other fitted people and how typical rows "
+        "are drawn, the counts or the figures of this certificate, which show the last one's "
+        "secret (keep the estimator and saved files where the table is, and give recipients the "
+        "report).",
         "Not covered: readers who hold the list of the people in a released file, be they fitted "
         "or not; who holds the list of all fitted people is covered for one released "
         "row, not for all rows together.",
@@ -293,7 +294,7 @@ def not_covered(facts: PrototypeFacts) -> list[str]:
         "key.",
         f"Not covered: the typical rows themselves, each of at least {facts.smallest} rows: "
         "medians of the numbers that half of these have, and most frequent categories, be they "
-        "of one person; the number of prototypes was chosen by their total change.",
+        "of one person; how many there are was chosen by their total change.",
     ]
     if facts.level is None:
         told.append(
@@ -337,9 +338,9 @@ def terms_of(facts: PrototypeFacts, known: Sequence[Name], coarse: Sequence[Name
     if facts.joined:
         labels += f" (other than {listed(list(facts.joined))})"
     left_out = [
-        "Readers who know the rows of all other fitted people and the channel, the counts or the "
-        "figures of the certificate are not covered. Nor are readers who hold the list of the "
-        "people in a released file, be they fitted or not; who holds the list of all "
+        "Readers who know the rows of all other fitted people and how typical rows are drawn, the "
+        "counts or the figures of the certificate are not covered. Nor are readers who hold the "
+        "list of the people in a released file, be they fitted or not; who holds the list of all "
         "fitted people is covered for one released row, not for all rows together.",
         f"Further facts of a person, and {labels}, are not covered unless they were named as known "
         "or joined.",
@@ -372,11 +373,12 @@ def terms_of(facts: PrototypeFacts, known: Sequence[Name], coarse: Sequence[Name
             "Each row is released once, or alike each time by an id and a key.",
         ),
         left_out=left_out,
-        whole="Who gets the whole file, and no list of the people in it: rows that were not fitted "
-        "are covered, if people are independent. Of fitted people the proof is about one released "
-        "row alone; what the whole file tells of them was simulated, and is not proven.",
+        whole="Who gets the whole file, and no list of the rows of the people in it: rows that "
+        "were not fitted are covered, if people are independent. Of fitted people the proof is "
+        "about one released row alone; what the whole file tells of them was simulated, and is not "
+        "proven.",
         again="one row a person, once or alike by an id and a key",
-        beyond=f", but NOT for who holds the list of fitted people and reads a whole file{beyond}",
+        beyond=f", but NOT for who holds the list of fitted rows and reads a whole file{beyond}",
         known=known,
         coarse=coarse,
     )

@@ -616,7 +616,7 @@ class LearntRows:
 _TAKEN = [
     "Rows are taken to be independent of each other given their public columns, new rows to follow "
     "the distribution of the fitted ones.",
-    "The channel keeps the share of every group of rows, and was found by a linear program that is "
+    "The draw keeps the share of every group of rows, and was found by a linear program that is "
     "not trusted: the loss is computed exactly, by other code, from whole numbers.",
 ]
 _NO_MORE = (

@@ -51,8 +51,8 @@ def assumptions_of(
         "theta, this table and the priors are computed from the same rows as the release. What "
         "these numbers themselves reveal is not covered.",
         _about_columns(table),
-        f"Each protected secret is one value of one sensitive column ({_all(table.sensitive)}); "
-        "combinations of several sensitive columns are not secrets.",
+        f"Each protected secret is one value of one sensitive column ({_all(table.sensitive)})"
+        f"{'; combinations of several columns are not secrets' * (len(table.sensitive) > 1)}.",
         _about_releases(settings.noise_name, settings.guarantee.releases, noise),
         *([KEYED] if settings.seed is None else []),
         f"Only column(s) {_all(table.public)} are protected, and only as released by this noiser "

@@ -313,6 +313,7 @@ def not_promised(release: Any) -> list[str]:
     grouped = getattr(certificate, "groups", None) is not None
     protected = "row" if release._fitted.mechanism.by_row else "person"
     combined = any(isinstance(pair.secret, tuple) for pair in certificate.pairs)
+    apart = len(release._fitted.rules.sensitive) > 1 and not combined
     each = "Combinations of several sensitive columns are not secrets; each is protected by itself."
     return [
         *release._fitted.mechanism.terms(release).left_out,
@@ -320,7 +321,7 @@ def not_promised(release: Any) -> list[str]:
         "What the released columns tell of the population is not covered: that people who work "
         "long hours are often of one department can still be learnt.",
         "Other columns are not covered, nor whether a person is in the table at all.",
-        *([] if combined else [each]),
+        *[each] * apart,
         "The number of rows, their order, their index and the types of columns are released "
         "unchanged. Refusals and warnings may depend on the rows.",
     ]

@@ -252,7 +252,7 @@ class Audit(Document):
         secrets = f"{shown(attack.secret)} ({attack.n} people) from {shown(attack.against)}"
         told = (
             f"How well attackers tell {shown(attack.sensitive)} {secrets} ({attack.n_against}): "
-            f"area under the ROC curve ({low:.2f} to {high:.2f} on the release)"
+            f"area under the ROC curve ({low:.2f} to {high:.2f} on the release). {_blind(attack)}"
         )
         if math.isnan(attack.auc_allowed):  # as where known columns tell by themselves
             return Bars(told, rows)
@@ -282,7 +282,7 @@ class Audit(Document):
         if best is not None:
             lines.append(
                 f"Nearest to its limit: {best.view} ({best.attacker}) claims {_about(best)}; "
-                f"allowed are {times(best.allowed)}."
+                f"allowed are {times(best.allowed)}. {_blind(best)}."
             )
         part = "" if self.n_rows == self.n_given else f" (of {self.n_given:,})"
         learnt = f"learnt from {self.n_train:,}, chose what to claim on {self.n_choose:,}"
@@ -349,6 +349,13 @@ def within_chance(attack: Attack) -> str:
     """Return the words about a shift beyond what is allowed that is no finding."""
     beyond = attack.log_odds > attack.allowed and attack.p_all > LEVEL
     return ", within chance" * beyond
+
+
+def _blind(attack: Attack) -> str:
+    """Return how often who sees nothing, and guesses the commoner of two secrets, is right."""
+    commoner = attack.secret if attack.n >= attack.n_against else attack.against
+    share = max(attack.n, attack.n_against) / max(attack.n + attack.n_against, 1)
+    return f"Without the release a guess of {shown(commoner)} is right for {share:.1%} of them"
 
 
 def _about(attack: Attack) -> str:

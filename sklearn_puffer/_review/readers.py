@@ -238,7 +238,7 @@ def readers_of(release: Release, secrets: Secrets) -> Iterator[Reader]:
     else:
         typical = _channel_and_counts(release, secrets)
         if typical is not None:
-            knows = "the fitted table with its secrets, its counts, and the channel"
+            knows = "the fitted table with its secrets, and how typical rows are drawn"
             yield Reader(LIST, knows, secrets, {"Bayes": typical}, budget, cells)
         if model is not None:
             knows = "raw rows of other people with their secrets, and what a model learns of them"

@@ -30,7 +30,7 @@ from sklearn_puffer._review.audit import INTERNAL as OF_THE_AUDIT
 from sklearn_puffer._review.audit import NOT_BY_LIST, Audit, ends, shift, within_chance
 from sklearn_puffer._review.readers import INSIDER
 from sklearn_puffer._rows import UNCOVERED
-from sklearn_puffer._words import percent_at_most, quoted, shown, times
+from sklearn_puffer._words import on_one_line, percent_at_most, plain, quoted, shown, times
 
 SCHEMA = "sklearn_puffer.report/2"
 _FIELDS = ("Release, or not", "Name", "Role", "Place and date", "Signature")
@@ -364,10 +364,6 @@ class _Settings:
         return Section("At a glance", cells=[_HEAD, shift, guess])
 
 
-OF_RAW_ROWS = (
-    "This page is computed from the raw rows: keep it where you keep the table; others get the "
-    "report for recipients."
-)
 _TESTS_ONLY = (
     "random_state is set, which makes the noise reproducible: NOTHING IS PROMISED outside tests"
 )
@@ -396,14 +392,20 @@ class _Rows(_Settings):
         own = {key: e for key, e in params.items() if repr(e) != repr(defaults[key].default)}
         own.pop("fitted", None)  # of a release that was read: all of it
         own = {key: e for key, e in self.settings.items() if e is not None} | own
-        settings = ", ".join(f"{key}={quoted(value)}" for key, value in own.items())
+        settings = ", ".join(f"{key}={plain(value)!r}" for key, value in own.items())
         found = [] if audit is None else [audit._page().headline]
         calm = audit is not None and audit.caught and not audit.findings
         promises, verdict = certificate._promises(), self._verdict()
         above = {*promises, *self.granted(), *self.terms.left_out}
         told = [said for said in certificate._lines() if said not in above]
         front = [self._figures(), *self._conditions()]
-        lines = [*found, *self.of_order, *self.guarantee(), *self._of_use(), OF_RAW_ROWS]
+        by_row = self.noiser._fitted.mechanism.by_row
+        which = "be these released or others" if by_row else "and these are released"
+        internal = (
+            f"This page is computed from the {certificate.n_rows:,} fitted rows, {which}: keep it "
+            "where you keep the table; others get the report for recipients."
+        )
+        lines = [*found, *self.of_order, *self.guarantee(), *self._of_use(), internal]
         size = {"rows": str(certificate.n_rows)}
         size["columns of the table"] = str(certificate.n_columns or "")
         mark = [
@@ -417,7 +419,11 @@ class _Rows(_Settings):
             *certificate._sections(),
             *_page_of(audit, lines),
             Section("What is not guaranteed", sentences=not_promised(self.noiser)),
-            Section("Settings", "those that are not named are the defaults", sentences=[settings]),
+            Section(
+                "Settings",
+                "those that are not named are the defaults",
+                sentences=[on_one_line(settings)],
+            ),
             replace(self.about(name, by, **size), sentences=mark),
         ]
         record = {"version": __version__, "certificate": certificate.to_dict()}
@@ -516,7 +522,7 @@ class _Rows(_Settings):
         elif self.audit is not None and self.audit.attacks:
             attacks = "whether those that were tried are enough, by what they would have found."
         yield f"Attacks: {attacks}"
-        yield "Use: whether what is left serves its purpose, by change and task."
+        yield "Use: whether what is left serves its purpose."
 
     def _figures(self) -> Section:
         """Return the figures that are looked at first, with their picture."""

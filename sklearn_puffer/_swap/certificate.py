@@ -96,12 +96,13 @@ class ExchangeFacts:
         ``who`` may be "groups".
         """
         if self.insiders is None:
-            return "Not covered: insiders. Who finds the own row may learn its holder's secret."
+            return "Not covered: insiders. Who finds the own row may learn that person's secret."
         return (
-            "An insider who finds his own row with somebody, and goes by nothing else (not even by "
-            "the row he holds himself), shifts the odds about the holder at most "
-            f"{times(self.insiders)}{_OF_DISTANCE if self.distances else ''}. Of two {who} who "
-            "alone have a secret, each learns that the holder has another."
+            "An insider, who is in the table and finds his own row with somebody, its holder, "
+            f"shifts the odds about the holder at most {times(self.insiders)}"
+            f"{_OF_DISTANCE if self.distances else ''}, if he goes by nothing else (not by the row "
+            f"he holds himself). Of two {who} who alone have a secret, each learns that the holder "
+            "has another."
         )
 
     def proven_of_insiders(self, who: str) -> str:
@@ -117,7 +118,7 @@ class ExchangeFacts:
         told = [
             "what a person in the table infers about third parties, from the rows that were not "
             "matched (matched in parts, only counts would tell).",
-            "a second swap of the same people, which undoes this one; keep this one.",
+            "a second swap of the same people: both tell more together than either; keep this one.",
             "labels and other facts of a person that are not named as known.",
         ]
         told = told if self.matching == "nearest" else told[1:]
@@ -162,13 +163,13 @@ class ExchangeCertificate(Certificate):
         """Return the guarantee in one sentence."""
         if not self.holds:
             return super().promise()
-        holder = "whoever holds a row" if self.groups is None else "the group that holds a row"
+        holder = f" of the {'group' if self.groups else 'person'} with whom a row is released"
         power = _OF_DISTANCE if self.exchange.distances else ""
         stratum = f"stratum, which is given by {self._staying}" if self._staying else "table"
         return (
             "Whoever holds the list of all rows with their secrets, but not whose is which, and "
-            f"sees the whole released table, can {self._shift(f' of {holder}')}{power}, against "
-            f"the shares of secrets in the {stratum}."
+            f"sees the whole released table, can {self._shift(holder)}{power}, against the shares "
+            f"of secrets in the {stratum}."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -308,7 +309,7 @@ def certified(
         changes = np.average(each["utility"], 0, each["n_rows"]).tolist()
     utility = zip(mechanism.columns, changes, strict=True)
     loss, pairs = float((losses / units).max(initial=0.0)), tuple(_pairs(mechanism, losses))
-    rule = Refused("two swaps of the same people undo each other; keep the first one.")
+    rule = Refused("two swaps of the same people tell more than either; keep the first one.")
     notion, prior = Pufferfish(budget.epsilon, budget.delta), "the list of rows with their secrets"
     certificate = ExchangeCertificate(
         Guaranteed(notion, prior, groups=together),

@@ -327,8 +327,8 @@ def once(by: Any, marks: Array, mark: str, *, by_ids: bool) -> Iterator[None]:
     if mark not in keyed and (share >= 0.5 or (share and by_ids)):
         raise OverspentError(
             f"this {type(by).__name__} has exchanged {share:.0%} of these rows before, and "
-            "two swaps of the same people undo each other; hand out the first one (row_id= and "
-            "a key give it again), or name ids= or take a clone for other people."
+            "two swaps of the same people tell more together than either; hand out the first one "
+            "(row_id= and a key give it again), or name ids= or take a clone for other people."
         )
     yield
     _before[by] = np.union1d(rows, marks), keyed | {mark} - {""}

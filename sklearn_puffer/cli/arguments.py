@@ -274,7 +274,7 @@ def _release(parser: argparse.ArgumentParser) -> None:
     killed; a ledger counts the same keyed release of the same file once.
 
     A swap takes all of INPUT into memory, with its secrets, and needs --row-id and a key: two swaps
-    of the same people undo each other.
+    of the same people tell more together than either.
     """
     _artifact(parser)
     parser.add_argument("input", metavar="INPUT", help=_A_FILE)

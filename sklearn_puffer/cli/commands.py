@@ -338,8 +338,8 @@ def _warn_uncounted(noiser: TableRelease, args: Any) -> None:
     if args.ledger or args.persons or (by_row and _key(args)):  # unchanged rows come out the same
         return
     sentence = (
-        "nothing counts this swap, and another one of some of these people, in any file, undoes "
-        "it; count it in a ledger of them (--ledger, by puffer ledger create)."
+        "nothing counts this swap, and with another one of some of these people, in any file, it "
+        "tells more; count it in a ledger of them (--ledger, by puffer ledger create)."
     )
     if by_row:
         sentence = (
@@ -381,8 +381,8 @@ def _released(noiser: TableRelease, table: Any, args: Any, keying: dict[str, Any
         return noiser.transform(table, **keying)
     if keying["row_id"] is None or keying["key"] is None:
         raise ValueError(
-            "two swaps of the same people undo each other, and only a key makes the same one "
-            "again; give --row-id, and --key-file or --key-env."
+            "two swaps of the same people tell more together than either, and only a key makes "
+            "the same one again; give --row-id, and --key-file or --key-env."
         )
     if args.persons is not None:
         raise ValueError(
