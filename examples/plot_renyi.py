@@ -7,7 +7,7 @@ Print the closed forms, examples and Table 1 of paper 004 beside what holds, and
 
 Corollary 3.1 and Lemma D.1: the Renyi loss of a shift. Examples 1 to 3. Table 1: sensitivities of
 three real tables, and the noise that follows from them. Last, Cauchy noise by the mechanisms of the
-paper, GWM (``"wasserstein"``), GAWM (``"approximate"``) and DAGWM (``"distribution_aware"``), at
+paper, GWM (``"wasserstein"``), GAWM (by `couplings.near`) and DAGWM (``"distribution_aware"``), at
 the same budget. With matplotlib at hand, ``renyi_shifts.png``, ``renyi_example1.png`` and
 ``renyi_mechanisms.png`` are drawn. All counts come with the package.
 """
@@ -24,7 +24,7 @@ from scipy.special import eval_legendre
 
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.calibration import STRATEGIES, calibrate
-from sklearn_puffer.couplings import w_infinity, w_p
+from sklearn_puffer.couplings import near, w_infinity, w_p
 from sklearn_puffer.datasets import published_table1, table1_priors
 from sklearn_puffer.noise import Cauchy, Gaussian, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
@@ -250,11 +250,11 @@ def cauchy_mechanisms(budgets):
     for title in ("Student Scores", "Heart (Cleveland)"):
         pairs = _pairs(title)
         for epsilon in budgets:
-            notion, near = RenyiPufferfish(epsilon, ALPHA), RenyiPufferfish(epsilon, ALPHA, DELTA)
+            notion = RenyiPufferfish(epsilon, ALPHA)
             rows[title, epsilon] = {
                 "GWM": _scale("wasserstein", pairs, notion, "cauchy"),
                 "GAWM published": _printed_gawm(pairs, epsilon),
-                "GAWM": _scale("approximate", pairs, near, "cauchy"),
+                "GAWM": _gawm(pairs, notion),
                 "DAGWM published": _cauchy_scale(max(w_p(*pair, 2) for pair in pairs), epsilon),
                 "DAGWM": _scale("distribution_aware", pairs, notion, "cauchy"),
                 "exact": _scale("exact", pairs, notion, "cauchy"),
@@ -273,7 +273,13 @@ def _printed_gawm(pairs, epsilon):
     left = epsilon + ALPHA / (ALPHA - 1) * np.log1p(-DELTA)
     if left <= 0.0:
         return np.nan
-    return _scale("approximate", pairs, RenyiPufferfish(left, ALPHA, DELTA), "cauchy")
+    return _gawm(pairs, RenyiPufferfish(left, ALPHA))
+
+
+def _gawm(pairs, notion):
+    """Return the scale for shifts by the z for which priors are (z, delta)-near (Theorem 4.3)."""
+    z = max(_near(pair, DELTA) for pair in pairs)
+    return _scale("wasserstein", [(_point(0), _point(z))], notion, "cauchy")
 
 
 # What the sections share
@@ -288,8 +294,9 @@ def _point(value):
 
 
 def _near(pair, delta):
-    """Return the z for which the priors are (z, delta)-near: Gaussian noise, alpha 2, epsilon 1."""
-    return _scale("approximate", [pair], RenyiPufferfish(1.0, 2.0, delta), "gaussian")
+    """Return the least z for which the priors are (z, delta)-near."""
+    p, q = pair
+    return next(z for z in np.unique(np.abs(p.rows - q.rows.T)) if near(p, q, z) <= delta)
 
 
 def _loss(strategy, pair, noise, notion):

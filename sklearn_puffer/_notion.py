@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
-from sklearn_puffer._base import FloatArray, Integers, check_above, check_delta
+from sklearn_puffer._base import FloatArray, Integers, check_above
 from sklearn_puffer._numerics import ULP
 from sklearn_puffer._words import percent_at_most
 
@@ -121,45 +121,38 @@ class PowerMean:
     ----------
     alpha : float
         Order, above 1.
-    left_out : float, default=0.0
-        Where it is positive, the divergence is conditional on the best events of probability at
-        least 1 - ``left_out`` (004, Def. 4.1), and only upper bounds on it are known.
 
     Attributes
     ----------
+    adds_up : bool
+        Whether losses of independent columns add up.
     worst : float
         The loss of distributions that share no outcome.
 
     Raises
     ------
     TypeError, ValueError
-        If alpha is not above 1, or ``left_out`` not in [0, 1).
+        If alpha is not above 1.
 
     Examples
     --------
     >>> from sklearn_puffer.notions import PowerMean
-    >>> PowerMean(2.0).adds_up, PowerMean(2.0, left_out=1e-5).adds_up
-    (True, False)
+    >>> PowerMean(2.0).adds_up, PowerMean(2.0).order
+    (True, 1.0)
     """
 
+    adds_up: ClassVar[bool] = True
     worst: ClassVar[float] = math.inf
 
     alpha: float
-    left_out: float = 0.0
 
     def __post_init__(self) -> None:
         check_above(self.alpha, 1.0, "alpha")
-        check_delta(self.left_out, "left_out")
 
     @property
     def order(self) -> float:
         """The exponent of the likelihood ratio, alpha - 1."""
         return self.alpha - 1.0
-
-    @property
-    def adds_up(self) -> bool:
-        """Whether losses of independent columns add up: where no event is left out."""
-        return self.left_out == 0.0
 
     def shift_loss(self, noise: ShiftLosses, shift: ArrayLike) -> FloatArray:
         """Return the loss of noise that moves by ``shift`` (..., d), of shape (...)."""
@@ -348,11 +341,6 @@ class Notion(ABC):
     def is_chance(self) -> bool:
         """Whether losses are probabilities, and not nats."""
         return isinstance(self.divergence, HockeyStick)
-
-    @property
-    def leaves_events_out(self) -> bool:
-        """Whether losses are conditional on events: only upper bounds on them are known."""
-        return isinstance(self.divergence, PowerMean) and self.divergence.left_out > 0.0
 
     @property
     def adds_up(self) -> bool:

@@ -44,8 +44,8 @@ from sklearn_puffer._strategies import (
     mixture_bounds,
     moves_that_may_matter,
     of_moves,
-    of_near_moves,
     single_moves,
+    without_far_moves,
 )
 from sklearn_puffer.noise import Noise
 from sklearn_puffer.notions import Notion, Pufferfish
@@ -215,12 +215,9 @@ class Relaxed:
 
 
 def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
-    r"""Bound each loss by that of a move that is exceeded with small probability.
+    r"""Bound each delta by that of a move that is exceeded with small probability.
 
-    .. math::
-        (\varepsilon, \delta)\text{: }
-            \min_z \Pr(d > z) + \Pr(d \le z)\, \delta_\varepsilon(z), \qquad
-        \text{Renyi: } R_\alpha(z) \text{ at } z = \min\{z : \Pr(d > z) \le \delta\}
+    .. math:: \min_z \Pr(d > z) + \Pr(d \le z)\, \delta_\varepsilon(z)
 
     Parameters
     ----------
@@ -228,8 +225,8 @@ def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
         Of discrete priors, or of mixtures.
     noise : Noise
         With the scales that factors multiply.
-    notion : Pufferfish or RenyiPufferfish
-        With a delta, which under Renyi is the probability of the events that are left out.
+    notion : Pufferfish
+        With a delta.
 
     Returns
     -------
@@ -239,12 +236,10 @@ def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     Notes
     -----
     *Formal guarantees.* Moves of a coupling beyond z cost a delta of their probability; the loss of
-    all others is a mean over moves of at most z. Under Renyi both distributions are conditional on
-    the event that the move is at most z. One coupling gives it the same probability on both sides:
-    the conditional distributions are mixtures with the same weights, so there is no term in log
-    1/(1 - delta). d is the ground cost of the noise, and delta_epsilon(z) the largest loss among
-    moves of at most z; for rows the best of `couplings` counts. Probabilities are exact. For
-    Laplace noise the scale is at most the (1 - delta)-quantile of d over epsilon.
+    all others is a mean over moves of at most z. d is the ground cost of the noise, and
+    delta_epsilon(z) the largest loss among moves of at most z; for rows the best of `couplings`
+    counts. Probabilities are exact. For Laplace noise the scale is at most the (1 - delta)-quantile
+    of d over epsilon.
 
     References
     ----------
@@ -265,13 +260,13 @@ def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bou
     if notion.delta == 0.0:
         return Impossible(
             "strategy='approximate' leaves out moves of probability delta, and there is none; "
-            "give delta=1e-05.",
+            "give delta=1e-05" + ("." if notion.is_pure else " with alpha=None."),
             len(pairs),
         )
     if _are_mixtures(pairs):
         return mixture_bounds.approximate(pairs, noise, notion)
     moves = [Moves.of(coupled, noise) for coupled in couplings(pairs, noise)]
-    return of_near_moves(moves, noise, notion)
+    return of_moves("approximate", moves, noise, notion, without_far_moves)
 
 
 def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
@@ -293,8 +288,7 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
     Returns
     -------
     Bound
-        `Impossible` for Renyi with a delta, and for pure epsilon with noise under which every
-        shift loses all.
+        `Impossible` for pure epsilon with noise under which every shift loses all.
 
     Notes
     -----
@@ -322,12 +316,6 @@ def distribution_aware(pairs: Sequence[PriorPair], noise: Noise, notion: Notion)
     [0.158565, 1.0]
     """
     pairs = checked_arguments(pairs, noise, notion)
-    if notion.leaves_events_out:
-        return Impossible(
-            "strategy='distribution_aware' does not exist for alpha= with delta=; use "
-            "strategy='approximate', alpha=None or delta=0.0.",
-            len(pairs),
-        )
     if _are_mixtures(pairs):
         still = mixture_bounds.distribution_aware(pairs, noise, notion)
         closed = pairs[0].p.n_axes == 1 and noise.is_exponential  # nothing is sharper

@@ -200,12 +200,6 @@ def exact(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
     [[0.693147, 0.405465]]
     """
     pairs = checked_arguments(pairs, noise, notion)
-    if notion.leaves_events_out:
-        return Impossible(
-            "strategy='exact' does not exist for alpha= with delta=; use strategy='approximate', "
-            "alpha=None or delta=0.0.",
-            len(pairs),
-        )
     if pairs[0].p.n_axes == 1 and not all_computable(pairs, noise, notion):
         return Impossible(
             "strategy='exact' knows no distribution of Gaussian and mixture priors under "
@@ -495,7 +489,7 @@ def in_reach(
 
     Elsewhere `exact` is computed, or says itself why it is not.
     """
-    if strategy is not exact or notion.leaves_events_out:
+    if strategy is not exact:
         return strategy
     if pairs[0].p.n_axes == 1 and isinstance(pairs[0].p, Discrete):
         return strategy

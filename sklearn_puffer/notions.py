@@ -175,7 +175,7 @@ class Pufferfish(Notion):
 
 @dataclass(frozen=True)
 class RenyiPufferfish(Notion):
-    r"""Renyi Pufferfish privacy, exact or up to events of probability delta.
+    r"""Renyi Pufferfish privacy.
 
     .. math:: D_\alpha(P_{Y | s_i} \| P_{Y | s_j}) \le \varepsilon, \qquad
               D_\alpha(P \| Q) = \frac{1}{\alpha - 1} \log \int p^\alpha q^{1 - \alpha}
@@ -187,13 +187,13 @@ class RenyiPufferfish(Notion):
     alpha : float
         Order, above 1 and finite.
     delta : float, default=0.0
-        With delta > 0 the divergence is that given events E, E' of probability at least
-        1 - delta (004, Def. 4.1).
+        Nothing else: the divergence given events of probability 1 - delta (004, Def. 4.1) is not
+        offered.
 
     Raises
     ------
     TypeError, ValueError
-        If ``epsilon`` is not positive, ``alpha`` not above 1, or ``delta`` not in [0, 1).
+        If ``epsilon`` is not positive, ``alpha`` not above 1, or ``delta`` not 0.
 
     Notes
     -----
@@ -214,7 +214,15 @@ class RenyiPufferfish(Notion):
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", check_positive(self.epsilon, "epsilon"))
         object.__setattr__(self, "alpha", check_above(self.alpha, 1.0, "alpha"))
-        object.__setattr__(self, "delta", check_delta(self.delta, "delta"))
+        if check_delta(self.delta, "delta") > 0.0:
+            raise ValueError(
+                f"delta must be 0.0 with alpha={self.alpha!r}, got {self.delta!r}: ask for "
+                "(epsilon, delta) with alpha=None, or for alpha without a delta."
+            )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()  # pickles of before may have a delta
 
     @property
     def budget(self) -> float:
@@ -223,24 +231,23 @@ class RenyiPufferfish(Notion):
 
     @property
     def divergence(self) -> PowerMean:
-        """The Renyi divergence, conditional on the best events where there is a delta.
+        """The Renyi divergence.
 
         >>> from sklearn_puffer.noise import Gaussian
         >>> float(RenyiPufferfish(1.0, alpha=2.0).shift_loss(Gaussian(1.0), [3.0]))
         9.0
         """
-        return PowerMean(self.alpha, self.delta)
+        return PowerMean(self.alpha)
 
-    def to_pufferfish(self, delta: float | None = None) -> Pufferfish:
+    def to_pufferfish(self, delta: float) -> Pufferfish:
         r"""Return the (epsilon', delta) guarantee that follows.
 
         .. math:: \varepsilon' = \varepsilon + \frac{\log(1/\delta)}{\alpha - 1}
 
         Parameters
         ----------
-        delta : float, optional
-            Probability in (0, 1); given by the notion itself where that has a delta, and then the
-            guarantee is (epsilon', 2 delta).
+        delta : float
+            Probability in (0, 1).
 
         Returns
         -------
@@ -250,35 +257,27 @@ class RenyiPufferfish(Notion):
         Raises
         ------
         TypeError, ValueError
-            If delta is not in (0, 1), given twice or not at all, or 1/2 or more in the notion.
+            If delta is not in (0, 1).
 
         References
         ----------
-        004, Prop. 2.2 and, for delta > 0, Prop. 4.1.
+        004, Prop. 2.2.
 
         Examples
         --------
         >>> from sklearn_puffer.notions import RenyiPufferfish
-        >>> RenyiPufferfish(epsilon=1.0, alpha=3.0, delta=1e-6).to_pufferfish().delta
-        2e-06
+        >>> RenyiPufferfish(epsilon=1.0, alpha=3.0).to_pufferfish(1e-6).delta
+        1e-06
         """
-        if (delta is None) == (self.delta == 0.0):
-            raise ValueError(
-                f"delta must be given here or in the notion, got {delta!r} and {self.delta!r}."
-            )
-        left_out = check_positive(self.delta if delta is None else delta, "delta")
-        epsilon = self.epsilon - math.log(left_out) / (self.alpha - 1.0)
-        return Pufferfish(
-            math.nextafter(epsilon, math.inf), left_out if delta is not None else 2.0 * left_out
-        )
+        epsilon = self.epsilon - math.log(check_positive(delta, "delta")) / (self.alpha - 1.0)
+        return Pufferfish(math.nextafter(epsilon, math.inf), delta)
 
     def best_guess(self) -> float:
         r"""Return the largest probability of guessing right between two secrets of even chance.
 
         The divergence is no less than that of Kullback and Leibler, so that Pinsker's bound
         :math:`\sqrt{\epsilon/2}` of TV and that of Bretagnolle and Huber,
-        :math:`\sqrt{1 - e^{-\epsilon}}`, hold; what is left out with a chance of delta under
-        either distribution adds 2 delta.
+        :math:`\sqrt{1 - e^{-\epsilon}}`, hold.
 
         Returns
         -------
@@ -286,18 +285,15 @@ class RenyiPufferfish(Notion):
             Between .5 and 1.
         """
         far = min(math.sqrt(self.epsilon / 2.0), math.sqrt(-math.expm1(-self.epsilon)))
-        return min((1.0 + far + 2.0 * self.delta) / 2.0, 1.0)
+        return min((1.0 + far) / 2.0, 1.0)
 
     def shared(self, n_groups: int) -> RenyiPufferfish:
-        """Return equal shares of epsilon and delta."""
-        n = max(n_groups, 1)
-        return replace(self, epsilon=self.epsilon / n, delta=self.delta / n)
+        """Return equal shares of epsilon."""
+        return replace(self, epsilon=self.epsilon / max(n_groups, 1))
 
     def for_distribution(self, ratio: float) -> RenyiPufferfish:
-        """Return a smaller epsilon, and delta where there is one."""
-        return RenyiPufferfish(
-            _left_of(self.epsilon, self.spent_on(ratio)), self.alpha, self.delta * math.exp(-ratio)
-        )
+        """Return a smaller epsilon."""
+        return RenyiPufferfish(_left_of(self.epsilon, self.spent_on(ratio)), self.alpha)
 
     def of_samples(self, loss: FloatArray, ratio: float) -> FloatArray:
         """Return the loss plus what the ratio adds at most."""
@@ -310,21 +306,19 @@ class RenyiPufferfish(Notion):
     def spent_on(self, ratio: float) -> float:
         """Return the part of epsilon that `for_distribution` sets aside for a ratio."""
         # int p'^a q'^(1-a) <= A^a B^(1-a) int p^a q^(1-a) for p' <= A p and q' >= B q, where
-        # log(A/B) = ratio, A >= 1 >= B; given an event, its probability moves likewise.
-        return ratio * self.alpha / (self.alpha - 1.0) * (1.0 if self.delta == 0.0 else 2.0)
+        # log(A/B) = ratio, A >= 1 >= B.
+        return ratio * self.alpha / (self.alpha - 1.0)
 
     def promise(self) -> str:
         """Return the guarantee as the end of a sentence."""
-        left_out = f", given events of probability 1 - {self.delta:g}" if self.delta > 0.0 else ""
         return (
             "shift their odds between two secrets by at most a factor of "
-            f"{_power(self.epsilon)} in the mean of Renyi order alpha = {self.alpha:g}{left_out}"
+            f"{_power(self.epsilon)} in the mean of Renyi order alpha = {self.alpha:g}"
         )
 
     def budget_name(self) -> str:
         """Return the budget in words."""
-        left_out = f" up to delta = {self.delta:g}" if self.delta > 0.0 else ""
-        return f"epsilon = {self.epsilon:g} of order alpha = {self.alpha:g}{left_out}"
+        return f"epsilon = {self.epsilon:g} of order alpha = {self.alpha:g}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers of the guarantee, for JSON."""

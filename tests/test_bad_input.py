@@ -614,7 +614,7 @@ TWO = {
 COMBINED = {
     "prior": ["empirical", "gaussian", GaussianFit("common"), TWO],
     "noise": ["laplace", "gaussian", "cauchy", GeneralizedCauchy(1.0, 3.0)],
-    "notion": [{}, {"delta": 0.01}, {"alpha": 2.0}, {"alpha": 2.0, "delta": 0.01}],
+    "notion": [{}, {"delta": 0.01}, {"alpha": 2.0}],
     "strategy": list(STRATEGIES),
     "columns": [{"public": "x"}, {}, {"dependence": "independent"}],
     "further": [{}, {"missing": "propagate"}, {"adversaries": "confidence"}, {"releases": 3}],
@@ -693,8 +693,8 @@ def test_what_does_not_go_together_is_refused_in_a_sentence_whose_advice_is_righ
         assert not re.search(r"\d\.\d{7}", message)
         followed(options, [message])
         told.setdefault(message, options)
-    assert seen > 25
-    assert len(told) > 12
+    assert seen > 20
+    assert len(told) > 9
 
 
 def test_the_check_of_advice_would_see_advice_that_is_refused_again(monkeypatch):

@@ -90,37 +90,6 @@ def test_bounds_from_panels_hold_the_loss_in_order_however_points_are_put_togeth
                     assert upper - lower <= 1e-11 * (1.0 + float(exact)) / min(order, 1.0)
 
 
-def test_leaving_out_events_costs_no_more_than_the_best_event_of_all_allows():
-    """And no more than leaving out the points of the largest ratios, as many as delta allows."""
-    rng = np.random.default_rng(1)
-    kept = np.array(list(product([0.0, 1.0], repeat=12)))[1:]
-    for _ in range(8):
-        p, q = random_points(rng)
-        alpha, delta = float(rng.choice([1.1, 2.0, 20.0])), 10.0 ** rng.uniform(-4.0, -0.5)
-        panels = in_panels(p, q, 1, 1e-14)
-        partly = both_intervals(panels, RenyiPufferfish(1.0, alpha, delta))
-        whole = both_intervals(panels, RenyiPufferfish(1.0, alpha))[1]
-        assert np.array_equal(partly[0], np.zeros(2))
-        assert (partly[1] <= whole * (1.0 + 1e-12) + 1e-12).all()
-        for upper, (one, two) in zip(partly[1], ((p, q), (q, p)), strict=True):
-            ratios = one / np.maximum(two, 1e-300)
-            worst = np.triu(np.ones((12, 12)))[:, np.argsort(np.argsort(-ratios))]
-            best, greedy = (
-                min(left_out(row, one, two, alpha) for row in rows[1.0 - rows @ one <= delta])
-                for rows in (kept, worst)
-            )
-            assert best <= upper + 1e-12
-            assert upper <= greedy + 1e-9 * (1.0 + greedy) / (alpha - 1.0)
-
-
-def left_out(kept, p, q, alpha):
-    """Return the divergence to q of p given that one of the kept points is hit, or 0."""
-    with np.errstate(divide="ignore"):
-        terms = p**alpha * q ** (1.0 - alpha)
-    total = terms[(kept > 0.0) & (p > 0.0)].sum()
-    return max(np.log(total / (kept @ p) ** alpha) / (alpha - 1.0), 0.0)
-
-
 def divergence(p, q, notion):
     with np.errstate(divide="ignore", invalid="ignore"):
         f = np.log(p / q)

@@ -354,22 +354,6 @@ def test_tiny_deltas_keep_their_relative_accuracy():
     assert 0.0 < upper[1] < 1e-15
 
 
-# The approximate Renyi notion has an upper end only.
-
-
-@noises
-def test_leaving_out_an_event_never_costs(noise):
-    p, q = Discrete.from_counts([0, 1], [3, 1]), Discrete.from_counts([0, 1, 2], [3, 4, 1])
-    whole = ends(p, q, noise, RenyiPufferfish(1.0, 3.0))[1]
-    before = whole
-    for delta in (1e-8, 1e-4, 1e-2, 0.1):
-        lower, upper = ends(p, q, noise, RenyiPufferfish(1.0, 3.0, delta))
-        assert lower.tolist() == [0.0, 0.0]
-        assert np.all(upper <= before * (1 + 1e-5))
-        before = upper
-    assert np.any(before < 0.99 * whole) or np.all(before <= whole * (1 + 1e-5))
-
-
 def test_atoms_far_apart_keep_ten_digits_at_a_high_order():
     alpha, (p, q) = 100.0, (Discrete([0, x], [0.5, 0.5]) for x in (500, 700))
     lower, upper = ends(p, q, Gaussian(1.0), RenyiPufferfish(1.0, alpha))
@@ -388,36 +372,11 @@ def test_atoms_far_apart_keep_ten_digits_at_a_high_order():
         assert upper[k] - lower[k] <= 1e-10 * upper[k]
 
 
-@pytest.mark.parametrize(
-    "noise", [Laplace(10.0), pytest.param(Cauchy(10.0), marks=pytest.mark.slow)]
-)
-def test_leaving_out_a_sliver_saves_no_more_than_the_sliver(noise):
-    # of the integral an event of mass delta holds at most delta e^((alpha - 1) sup f)
-    p, q = Discrete([0, 1], [0.45, 0.55]), Discrete([0, 1], [0.5, 0.5])
-    alpha, delta = 2.0, 1e-9
-    whole = mpmath.exp((alpha - 1.0) * oracle.renyi(p, q, noise, alpha))
-    left = whole - delta * mpmath.mpf(1.2) ** (alpha - 1.0)
-    upper = ends(p, q, noise, RenyiPufferfish(0.05, alpha, delta))[1]
-    assert np.all(upper >= float(mpmath.log(left) / (alpha - 1.0)))
-    assert np.all(upper <= float(mpmath.log(whole) / (alpha - 1.0)) * 1.2 + 1e-9)
-
-
 @pytest.mark.parametrize("alpha", [1.5, 3.0])
 def test_tails_too_heavy_to_be_followed_to_their_end_leave_a_tight_interval(alpha):
     p, q = Discrete([0, 1, 50], [0.1, 0.3, 0.6]), Discrete([0, 3, 50], [0.2, 0.3, 0.5])
     loss = privacy_loss(p, q, GeneralizedCauchy(100.0, k=1.001), RenyiPufferfish(1.0, alpha))
     assert 0.0 < loss.lower <= loss.upper <= loss.lower + 1e-6
-
-
-def test_leaving_out_an_event_bounds_the_conditional_divergence():
-    # Of a Gaussian shift the event y > c is left out; the truth given the best c is a quadrature.
-    alpha, delta, z = 3.0, 0.01, 2.0
-    upper = ends(*shift(-z), Gaussian(1.0), RenyiPufferfish(1.0, alpha, delta))[1][0]
-    with mpmath.workdps(30):
-        cut = mpmath.sqrt(2) * mpmath.erfinv(1 - 2 * mpmath.mpf(delta))
-        power = mpmath.exp(alpha * (alpha - 1) * z * z / 2) * mpmath.ncdf(cut - (alpha - 1) * z)
-        exact = mpmath.log(power / mpmath.mpf(1 - delta) ** alpha) / (alpha - 1)
-    assert exact <= upper <= exact * (1 + 1e-4)
 
 
 # Panels, for sums over columns.
@@ -437,7 +396,8 @@ def test_the_panels_cover_everything_and_give_the_loss(noise, notion):
         low, high = divergence_interval(side, notion)
         assert low <= upper[k]
         assert lower[k] <= high
-        assert high - low <= 1e-3 * high
+        if notion.is_chance:  # which they are for
+            assert high - low <= 1e-3 * high
 
 
 @noises
@@ -453,7 +413,7 @@ def test_panels_hold_the_log_ratio_at_any_point(noise):
 def test_panels_far_outside_the_atoms_hold_the_log_ratio(noise):
     # nearly equal distributions let the tails be cut
     p, q = Discrete([0, 1], [0.45, 0.55]), Discrete([0, 1], [0.5, 0.5])
-    panels = LossTable([PriorPair(p, q)], RenyiPufferfish(0.05, 2.0, 1e-9)).panels(noise)[0]
+    panels = LossTable([PriorPair(p, q)], Pufferfish(0.05, 1e-6)).panels(noise)[0]
     assert panels.log_high.max() <= math.log(1.1) + 1e-12
     assert panels.log_low.min() >= math.log(0.9) - 1e-12
     top = float(oracle.supremum(p, q, Laplace(10.0)))
@@ -564,12 +524,13 @@ def test_empirical_priors_lose_the_golden_deltas_at_epsilon_1(name, figures):
 # What is computed, and what is refused.
 
 
-def test_every_single_column_is_computable():
+def test_every_single_column_is_computable_but_mixtures_under_cauchy_kinds():
     column = Discrete.from_counts([0, 1], [1, 1])
     mixture = GaussianMixture([1.0], [0.0], [1.0])
     for noise, notion in product(NOISES, NOTIONS):
         assert is_computable([column, column], noise, notion)
-        assert is_computable([mixture, mixture], noise, notion)
+        # of mixtures under Cauchy kinds there is a bound alone
+        assert is_computable([mixture, mixture], noise, notion) == (noise.power is None)
     assert not is_computable([column, mixture], NOISES[0], NOTIONS[0])
 
 
@@ -606,7 +567,7 @@ def test_priors_of_two_kinds_are_refused():
 @pytest.mark.slow
 def test_best_estimates_lie_within_their_intervals():
     p, q = Discrete.from_counts([0, 1, 3], [3, 1, 2]), Discrete.from_counts([0, 1, 4], [1, 4, 1])
-    for noise, notion in product(NOISES, [*NOTIONS, RenyiPufferfish(1.0, 2.0, 1e-3)]):
+    for noise, notion in product(NOISES, NOTIONS):
         losses = LossTable([PriorPair(p, q)], notion).losses(noise)[0]
         lower, upper = ends(p, q, noise, notion)
         assert np.all((lower <= losses) & (losses <= upper))

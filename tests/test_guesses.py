@@ -9,7 +9,6 @@ from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, GaussianMixture, PriorPair
 
 NOTIONS = [Pufferfish(0.5), Pufferfish(0.5, 1e-3), RenyiPufferfish(0.5, 2.0)]
-NOTIONS += [RenyiPufferfish(0.5, 2.0, 1e-2)]
 # the least and the most that a guess is of what is found
 DISCRETE = {
     "sensitivity": (0.999, 1.001),

@@ -289,7 +289,7 @@ REFUSED = {
         {"prior": "gaussian", "strategy": "distribution_aware", "delta": 1e-2},
         "averages the moves .* under Laplace noise.* use strategy='exact' or noise='laplace'",
     ),
-    "renyi with a delta": ({"alpha": 2.0, "delta": 1e-3}, "strategy='exact' does not exist"),
+    "renyi with a delta": ({"alpha": 2.0, "delta": 1e-3}, "delta must be 0.0 with alpha=2.0"),
 }
 
 

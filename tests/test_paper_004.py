@@ -22,7 +22,7 @@ from plot_attributes import apart, distances
 from sklearn_puffer.accounting import privacy_loss
 from sklearn_puffer.bounds import approximate, distribution_aware, sensitivity, wasserstein
 from sklearn_puffer.calibration import calibrate
-from sklearn_puffer.couplings import w_infinity, w_p
+from sklearn_puffer.couplings import near, w_infinity, w_p
 from sklearn_puffer.noise import Cauchy, Gaussian, GeneralizedCauchy, Laplace
 from sklearn_puffer.notions import Pufferfish, RenyiPufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
@@ -267,16 +267,6 @@ def test_theorem_4_3_with_the_max_divergence_takes_the_quantile_of_the_moves():
         notion = Pufferfish(0.8, delta)
         scale = calibrate([(p, q)], notion, strategy="approximate").scale
         assert scale <= quantile / 0.8 * (1 + 1e-11)
-        renyi = RenyiPufferfish(0.8, 2.0, delta)
-        for noise in ("laplace", "gaussian", "cauchy"):
-            scale = calibrate([(p, q)], renyi, noise=noise, strategy="approximate").scale
-            shift = calibrate(
-                [points(0.0, quantile)],
-                RenyiPufferfish(0.8, 2.0),
-                noise=noise,
-                strategy="wasserstein",
-            ).scale
-            assert scale == pytest.approx(shift, rel=1e-9)
 
 
 def test_definition_2_1_about_single_outcomes_guarantees_nothing():
@@ -321,10 +311,9 @@ def test_example_2_has_translates_and_so_gains_nothing_from_a_delta(query):
         share = 0.5 if query == "average" else 1.0
         pair = tuple(salary.moved(share * (salary.rows + value)) for value in known)
         assert w_infinity(*pair) == expected["Winf"]
-        for delta in (0.003, 0.5):
-            notion = RenyiPufferfish(1.0, 2.0, delta)
-            near = calibrate([pair], notion, noise="gaussian", strategy="approximate").scale
-            assert near == pytest.approx(expected["W_delta"], rel=1e-9)
+        distance = float(expected["W_delta"])
+        assert near(*pair, distance) == 0.0
+        assert near(*pair, distance * (1.0 - 1e-9)) > 0.003
 
 
 # The statements about utility
@@ -335,7 +324,6 @@ NOTIONS = [
     Pufferfish(0.7),
     Pufferfish(0.7, 0.01),
     RenyiPufferfish(0.7, 3.0),
-    RenyiPufferfish(0.7, 1.5, 0.05),
 ]
 NOISES = [Laplace(), Gaussian(), Cauchy(), GeneralizedCauchy(1.0, 3.5)]
 settled = settings(max_examples=25)
@@ -378,9 +366,9 @@ def test_proposition_b_1_never_more_noise_than_group_privacy(joint, query, count
 )
 def test_proposition_c_4_leaving_out_large_moves_never_costs_noise(a, b, noise, delta, level):
     pair = [Discrete.from_counts([0, 1, 3, 10], counts) for counts in (a, b)]
-    for notion in (Pufferfish(0.7, delta), RenyiPufferfish(0.7, 2.0, delta)):
-        near = loss_at(approximate, pair, noise, notion, 10.0**level)
-        assert near <= loss_at(wasserstein, pair, noise, notion, 10.0**level) * (1 + 1e-12)
+    notion = Pufferfish(0.7, delta)
+    without = loss_at(approximate, pair, noise, notion, 10.0**level)
+    assert without <= loss_at(wasserstein, pair, noise, notion, 10.0**level) * (1 + 1e-12)
 
 
 @settled

@@ -22,15 +22,14 @@ least t" is an event of the product space, whatever the scores are worth, so its
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from sklearn_puffer._base import FloatArray
 from sklearn_puffer._losses.divergences import Panels, divergence_interval, interval_of
-from sklearn_puffer._notion import Divergence
 from sklearn_puffer._numerics import ULP
-from sklearn_puffer.notions import HockeyStick, Notion, PowerMean
+from sklearn_puffer.notions import HockeyStick, Notion
 
 # Masses known by bounds only: with l and h fixed, the replaced pair's hockey sticks grow with P and
 # fall with Q. As Q >= e^-h P, the largest are at p_high and max(q_low, e^-h p_high), and they do
@@ -48,7 +47,6 @@ GRID = 15_000
 
 _TINY = 2.0**-1022
 _NEGLIGIBLE = 1e-30  # mass of which losses are not resolved, only bounded
-_SHARES = 8
 _LARGEST_LOSS = 1e6
 
 
@@ -60,13 +58,13 @@ def compose(groups: Sequence[Panels], notion: Notion) -> tuple[float, float]:
     groups : sequence of Panels
         One for each group of columns, all in the direction p -> q; given either secret the groups
         are independent.
-    notion : Pufferfish or RenyiPufferfish
+    notion : Pufferfish
+        With a delta: pure and Renyi losses of independent groups add up.
 
     Returns
     -------
     lower, upper : float
-        Nats for a pure or Renyi loss, a probability under delta. With alpha and delta, where
-        delta is shared out between the groups, the lower end is 0.
+        Probabilities.
 
     Notes
     -----
@@ -94,35 +92,8 @@ def compose(groups: Sequence[Panels], notion: Notion) -> tuple[float, float]:
     if len(groups) == 1:
         return divergence_interval(groups[0], notion)
     divergence = notion.divergence
-    if divergence.adds_up:
-        return _sums(groups, divergence)
-    if isinstance(divergence, HockeyStick):
-        return _composed_hockey_stick(groups, divergence)
-    assert isinstance(divergence, PowerMean)
-    return 0.0, _given_events(groups, divergence)
-
-
-def _sums(groups: Sequence[Panels], divergence: Divergence) -> tuple[float, float]:
-    ends = np.array([interval_of(panels, divergence) for panels in groups])
-    # sums of non-negative numbers, off by k u
-    lower, upper = ends.sum(axis=0)
-    margin = len(groups) * ULP
-    return float(lower * (1.0 - margin)), float(upper * (1.0 + margin))
-
-
-def _given_events(groups: Sequence[Panels], mean: PowerMean) -> float:
-    """Return the smallest sum of Renyi losses over ways to share delta out in equal pieces."""
-    # Events of the groups with probabilities 1 - delta_g make one of at least 1 - sum delta_g;
-    # shares of delta sum to at most delta.
-    pieces = max(_SHARES, len(groups))
-    best = np.zeros(pieces + 1)
-    shares = [mean.left_out * (m / pieces) * (1.0 - 4.0 * ULP) for m in range(pieces + 1)]
-    for panels in groups:
-        losses = [interval_of(panels, replace(mean, left_out=share))[1] for share in shares]
-        best = np.array(
-            [min(best[n - m] + losses[m] for m in range(n + 1)) for n in range(pieces + 1)]
-        )
-    return float(best[-1]) * (1.0 + len(groups) * ULP)
+    assert isinstance(divergence, HockeyStick)  # other losses add up
+    return _composed_hockey_stick(groups, divergence)
 
 
 def _composed_hockey_stick(groups: Sequence[Panels], stick: HockeyStick) -> tuple[float, float]:

@@ -78,8 +78,7 @@ def divergence_interval(panels: Panels, notion: Notion) -> tuple[float, float]:
     panels : Panels
     notion : Notion
         Supremum: that of f. Hockey stick: :math:`\int (h_p - e^{\varepsilon} h_q)_+`. Power mean:
-        :math:`\log(\int h_p^\alpha h_q^{1-\alpha})/(\alpha - 1)`; where events are left out, of
-        h_p given the best event that the panels can express (and then the lower end is 0).
+        :math:`\log(\int h_p^\alpha h_q^{1-\alpha})/(\alpha - 1)`.
 
     Examples
     --------
@@ -103,7 +102,7 @@ def both_intervals(panels: Panels, notion: Notion) -> Ends:
 def interval_of(panels: Panels, divergence: Divergence) -> tuple[float, float]:
     """Return proven lower and upper ends of a divergence from p to q."""
     if isinstance(divergence, PowerMean):
-        return _renyi(panels, divergence)
+        return renyi_of_terms(*renyi_terms(panels, divergence.alpha), divergence.alpha)
     if isinstance(divergence, HockeyStick):
         return _hockey_stick(panels, divergence.epsilon)
     if isinstance(divergence, Supremum):
@@ -208,13 +207,6 @@ def _straddling(panels: Panels, keep_high: FloatArray) -> FloatArray:
     return np.asarray(keep_high / -np.expm1(-width) * above * (1.0 + 16.0 * ULP))
 
 
-def _renyi(panels: Panels, mean: PowerMean) -> tuple[float, float]:
-    low, high = renyi_terms(panels, mean.alpha)
-    if mean.left_out > 0.0:
-        return 0.0, given_an_event(panels, mean, low, high)[1]
-    return renyi_of_terms(low, high, mean.alpha)
-
-
 def renyi_of_terms(low: FloatArray, high: FloatArray, alpha: float) -> tuple[float, float]:
     """Return ends of the Renyi divergence from logs of bounds on the panels' integrals."""
     order = alpha - 1.0
@@ -249,38 +241,6 @@ def _chord(panels: Panels, alpha: float) -> FloatArray:
     rounding = 16.0 * ULP * slope * panels.p_high * (1.0 + alpha * narrow + size)
     chord: FloatArray = panels.p_high + (slope - 1.0) * (panels.p_high - below) + rounding
     return np.where(np.isfinite(chord) & (chord > 0.0), chord, np.inf)
-
-
-def given_an_event(
-    panels: Panels, mean: PowerMean, low: FloatArray, high: FloatArray
-) -> tuple[float, float, NDArray[np.bool_]]:
-    r"""Return the least divergence from h_p, given that the k worst panels are not hit, to h_q.
-
-    .. math:: \frac{1}{\alpha - 1} \Bigl(\log \sum_{\text{kept}} - \alpha \log P(\text{kept})\Bigr)
-
-    Returns
-    -------
-    estimate : float
-        What the lower bounds of the kept terms give: no bound, but what cutting can reach.
-    upper : float
-        The proven upper end.
-    gone : ndarray of bool
-        The panels that are not hit.
-    """
-    order, size = mean.order, len(high)
-    worst_first = np.argsort(-panels.log_high, kind="stable")
-    gone = np.append(0.0, np.cumsum(panels.p_high[worst_first])) * (1.0 + size * ULP)
-    rest = np.append(np.logaddexp.accumulate(high[worst_first][::-1])[::-1], -np.inf)
-    allowed = gone <= mean.left_out
-    losses = (rest[allowed] - mean.alpha * np.log1p(-gone[allowed])) / order
-    best = int(losses.argmin())
-    least = float(losses[best])
-    missed = np.zeros(size, dtype=bool)
-    missed[worst_first[:best]] = True
-    floor = (float(log_sum(low[~missed])) - mean.alpha * float(np.log1p(-gone[best]))) / order
-    # accumulated sums of n terms are off by 2 n u
-    upper = max(least + _log_margin(least, order) + 2.0 * size * ULP / order, 0.0)
-    return min(floor, upper), upper, missed
 
 
 def _log_margin(value: float, order: float) -> float:

@@ -163,8 +163,7 @@ def _loss(p: GaussianMixture, q: GaussianMixture, noise: Noise | None, notion: N
     if pair is None:
         return 0.0, divergence.worst
     if isinstance(divergence, PowerMean):
-        low, high = pair.renyi(divergence.alpha)
-        return (low if divergence.left_out == 0.0 else 0.0), high
+        return pair.renyi(divergence.alpha)
     if pair.moved:
         return pair.moved_delta(divergence.epsilon)
     return pair.delta(divergence.epsilon)

@@ -169,7 +169,7 @@ def layers_computable(layout: Layout, noise: Noise, notion: Notion) -> bool:
     Where a number varies beside categories, a shift of it must have a loss at all.
     """
     numbers = [k for k in layout.varying if noise.mixings[k] is None]
-    if len(numbers) > 1 or notion.leaves_events_out:
+    if len(numbers) > 1:
         return False
     if layout.is_line:
         return True

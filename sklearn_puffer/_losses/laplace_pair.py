@@ -72,7 +72,7 @@ class LaplacePair:
         divergence = notion.divergence
         if isinstance(divergence, HockeyStick):
             return self.deltas(divergence.epsilon)
-        if isinstance(divergence, PowerMean) and divergence.left_out == 0.0:
+        if isinstance(divergence, PowerMean):
             return renyi_by_quadrature(self, divergence.alpha)
         return None
 

@@ -29,15 +29,12 @@ from sklearn_puffer._losses.divergences import (
     Ends,
     Panels,
     apart,
-    gaps,
-    given_an_event,
-    interval_of,
     is_decided,
     kept,
     renyi_of_terms,
     renyi_terms,
 )
-from sklearn_puffer._numerics import LN2, ULP
+from sklearn_puffer._numerics import ULP
 from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Supremum
 
 MassBounds = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
@@ -46,7 +43,10 @@ _PURE_TOLERANCE = 1e-11
 _DELTA_TOLERANCE = 1e-11
 # Tolerances of Renyi divergences in turn, and how far from a budget is far enough to stop there.
 _RENYI_STEPS = ((1e-3, 1e-2), (ROUGHLY, ROUGHLY), (1e-8, 0.0))
-_PANELS_TOLERANCE = 1e-4
+# Panels for composition: cut until a Renyi divergence of this order is known so well; tails of
+# unbounded losses have at most this share of the budget, a delta.
+_CUT_ALPHA, _PANELS_TOLERANCE = 2.0, 1e-4
+_TAIL_SHARE, _LEAST_TAIL = 1e-3, 1e-300
 # Deltas below this are not resolved: the interval's upper end stays about there.
 _SMALLEST_DELTA = 1e-290
 _ROUNDS = 48
@@ -152,7 +152,7 @@ def loss_interval(pair: LinePair, notion: Notion, budget: float | None = None) -
     closed = pair.closed_form(notion)
     divergence = notion.divergence
     if isinstance(divergence, PowerMean):
-        return _renyi(pair, notion, budget, closed)
+        return _renyi(pair, divergence, budget, closed)
     if closed is not None:
         return closed
     if isinstance(divergence, HockeyStick):
@@ -163,36 +163,28 @@ def loss_interval(pair: LinePair, notion: Notion, budget: float | None = None) -
 
 
 def fine_panels(pair: LinePair, notion: Notion) -> Panels:
-    """Return panels that cover the line, whose `divergence_interval` is good to 1e-4 of the loss.
+    """Return panels that cover the line, to compose the loss of independent columns under a delta.
 
-    That is finer than what one column needs, so that sums over columns stay good.
+    A hockey stick ignores losses below epsilon, whose sum may exceed it. A Renyi divergence does
+    not: the panels are cut until it is known to 1e-4. Losses without a bound have hardly any mass.
     """
-    cover = _refined_for_sums(_Cover.begin(pair, weighed=True), notion, _PANELS_TOLERANCE).sorted()
-    divergence = notion.divergence
-    if isinstance(divergence, PowerMean) and divergence.left_out == 0.0:
-        return _with_finite_tails(cover, divergence.alpha)
-    return cover.panels()
+    cover = _Cover.begin(pair, weighed=True)
+    for _ in range(_ROUNDS):
+        cover, done = _with_shorter_tails(cover, max(_TAIL_SHARE * notion.budget, _LEAST_TAIL))
+        if done:
+            break
+    return _refined_for_sums(cover, PowerMean(_CUT_ALPHA), _PANELS_TOLERANCE).sorted().panels()
 
 
-def _with_finite_tails(cover: _Cover, alpha: float) -> Panels:
-    """Return panels whose tails, where f is unbounded, have bounds that fit their Renyi terms.
-
-    At this order alone. With e^low Q <= P/2 the chord of `renyi_terms` is at least e^((alpha - 1)
-    high) P / 2, so a high of (the tail's term + log 2 - log P) / (alpha - 1) gives enough.
-    """
-    panels, order = cover.panels(), alpha - 1.0
-    low, high = panels.log_low.copy(), panels.log_high.copy()
-    for k in np.flatnonzero(cover.tails & ~(np.isfinite(low) & np.isfinite(high))).tolist():
-        side, edge = cover.tail_of(k)
-        power = np.array(cover.pair.tail_power(edge, side, alpha)) + LN2
-        with np.errstate(divide="ignore"):
-            p_low, p_high = np.log(panels.p_low[k]), np.log(panels.p_high[k])
-            q_low, q_high = np.log(panels.q_low[k]), np.log(panels.q_high[k])
-        top = high[k] + LN2 / order if np.isfinite(high[k]) else (power[0] - p_high) / order
-        bottom = low[k] - LN2 / order if np.isfinite(low[k]) else (q_high - power[1]) / order
-        high[k] = max(top, p_low - q_high + LN2)
-        low[k] = min(bottom, p_high - q_low - LN2)
-    return Panels(panels.p_low, panels.p_high, panels.q_low, panels.q_high, low, high)
+def _with_shorter_tails(cover: _Cover, least: float) -> tuple[_Cover, bool]:
+    """Cut the tails in which f has no bound and that have more mass than is little."""
+    panels = cover.panels()
+    lost = np.where(np.isinf(panels.log_high), panels.p_high, 0.0)
+    lost = np.maximum(lost, np.where(np.isinf(panels.log_low), panels.q_high, 0.0))
+    chosen = cover.tails & (lost > least)
+    if not chosen.any():
+        return cover, True
+    return cover.split(chosen, np.full(len(chosen), 1)), False
 
 
 @dataclass(frozen=True)
@@ -438,63 +430,52 @@ def _delta(cover: _Cover, view: View, epsilon: float, swapped: bool) -> tuple[fl
     return lower, upper
 
 
-def _renyi(pair: LinePair, notion: Notion, budget: float | None, known: Ends | None) -> Ends:
+def _renyi(pair: LinePair, mean: PowerMean, budget: float | None, known: Ends | None) -> Ends:
     """Return bounds on the Renyi divergences of both directions, by panels where none is known."""
     lower, upper = known or (np.zeros(2), np.full(2, inf))
     ways = np.flatnonzero(np.isinf(upper)).tolist()
     if not ways:
         return lower, upper
-    partly = notion.leaves_events_out
     cover = _Cover.begin(pair, weighed=True)
     # in the same steps with a budget and without, so that ends near it are the same
-    for tolerance, margin in _RENYI_STEPS[:2] if partly else _RENYI_STEPS:
-        cover = _refined_for_sums(cover, notion, tolerance, ways)
+    for tolerance, margin in _RENYI_STEPS:
+        cover = _refined_for_sums(cover, mean, tolerance, ways)
         for way in ways:
-            low, upper[way] = _ends_and_gaps(cover, notion, way)[0]
-            lower[way] = 0.0 if partly else max(lower[way], low)
-        if budget is not None and not partly and is_decided((lower, upper), budget, margin):
+            low, upper[way] = _ends_and_gaps(cover, mean, way)[0]
+            lower[way] = max(lower[way], low)
+        if budget is not None and is_decided((lower, upper), budget, margin):
             break
     return lower, upper
 
 
 def _ends_and_gaps(
-    cover: _Cover, notion: Notion, direction: int
+    cover: _Cover, mean: PowerMean, direction: int
 ) -> tuple[tuple[float, float], FloatArray]:
-    """Return the ends of a loss that is a sum over panels, and what each adds to their distance."""
+    """Return the ends of a Renyi divergence, and what each panel adds to their distance."""
     panels = cover.panels() if direction == 0 else cover.panels().swapped()
-    divergence = notion.divergence
-    if not isinstance(divergence, PowerMean):
-        return interval_of(panels, divergence), gaps(panels, notion)
-    low, high = renyi_terms(panels, divergence.alpha)
-    if divergence.left_out > 0.0:
-        *ends, gone = given_an_event(panels, divergence, low, high)
-        # the next panel would go next: a part of it may
-        next_one = np.where(gone, -inf, panels.log_high).argmax()
-        low = np.where(np.arange(len(low)) == next_one, -inf, low)
-        low, high = np.where(gone, -inf, low), np.where(gone, -inf, high)
-    else:
-        for k in np.flatnonzero(cover.tails).tolist():
-            side, edge = cover.tail_of(k)
-            power = cover.pair.tail_power(edge, side, divergence.alpha)[direction]
-            high[k] = min(high[k], power)
-            low[k] = min(low[k], high[k])  # as in `renyi_terms`
-        ends = list(renyi_of_terms(low, high, divergence.alpha))
+    low, high = renyi_terms(panels, mean.alpha)
+    for k in np.flatnonzero(cover.tails).tolist():
+        side, edge = cover.tail_of(k)
+        power = cover.pair.tail_power(edge, side, mean.alpha)[direction]
+        high[k] = min(high[k], power)
+        low[k] = min(low[k], high[k])  # as in `renyi_terms`
+    ends = renyi_of_terms(low, high, mean.alpha)
     top = max(float(high.max()), -1e300)
     if top == inf:
-        return (ends[0], ends[1]), np.where(high == inf, 1.0, 0.0)
+        return ends, np.where(high == inf, 1.0, 0.0)
     with np.errstate(under="ignore"):
-        return (ends[0], ends[1]), np.exp(high - top) - np.exp(low - top)
+        return ends, np.exp(high - top) - np.exp(low - top)
 
 
 def _refined_for_sums(
-    cover: _Cover, notion: Notion, tolerance: float, directions: Sequence[int] = (0, 1)
+    cover: _Cover, mean: PowerMean, tolerance: float, directions: Sequence[int] = (0, 1)
 ) -> _Cover:
     """Cut until the sums over panels are within ``tolerance``, or the room is used up."""
     for _ in range(_ROUNDS):
         needed = np.zeros(len(cover.low))
         for direction in directions:
-            ends, widths = _ends_and_gaps(cover, notion, direction)
-            needed = np.maximum(needed, _parts_needed(*ends, widths, notion, tolerance))
+            ends, widths = _ends_and_gaps(cover, mean, direction)
+            needed = np.maximum(needed, _parts_needed(*ends, widths, tolerance))
         chosen = needed > 1.0
         if not chosen.any() or cover.room < 2:
             return cover
@@ -505,14 +486,10 @@ def _refined_for_sums(
     return cover
 
 
-def _parts_needed(
-    lower: float, upper: float, width: FloatArray, notion: Notion, tolerance: float
-) -> FloatArray:
+def _parts_needed(lower: float, upper: float, width: FloatArray, tolerance: float) -> FloatArray:
     """Return into how many parts each panel should be cut: its gap shrinks as their square."""
     if not upper - lower > tolerance * upper:
         return np.zeros(len(width))
-    if notion.is_pure:
-        return np.where(width > tolerance * max(lower, 1e-3), 4.0, 0.0)
     if upper == inf or lower == 0.0:
         return np.where(width > 1e-3 * width.max(), 4.0, 0.0)
     wanted = tolerance * lower * width.sum() / (upper - lower)

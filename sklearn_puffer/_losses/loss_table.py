@@ -120,8 +120,7 @@ class LossTable:
         lower, upper = self.intervals(noise)
         with np.errstate(invalid="ignore"):
             middle = lower + 0.5 * (upper - lower)
-        known = np.isfinite(upper) & (not self.notion.leaves_events_out)
-        return np.where(known, middle, upper)
+        return np.where(np.isfinite(upper), middle, upper)
 
     def intervals(self, noise: Noise, budget: float | None = None) -> tuple[FloatArray, FloatArray]:
         """Return proven lower and upper ends of the same losses.

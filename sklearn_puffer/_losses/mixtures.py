@@ -134,7 +134,7 @@ class SmoothPair(LinePair, ABC):
     def closed_form(self, notion: Notion) -> Ends | None:
         """Return the Renyi divergences of both directions, by quadrature."""
         divergence = notion.divergence
-        if self.is_analytic and isinstance(divergence, PowerMean) and divergence.left_out == 0.0:
+        if self.is_analytic and isinstance(divergence, PowerMean):
             return renyi_by_quadrature(self, divergence.alpha)
         return None
 

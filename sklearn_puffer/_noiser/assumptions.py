@@ -247,12 +247,6 @@ def _about_theorem(settings: Settings) -> str:
 def _about_delta(notion: Notion) -> list[str]:
     if notion.delta == 0.0:
         return []
-    if not notion.is_chance:
-        return [
-            f"delta = {notion.delta:g} is the probability of the events about which nothing is "
-            "guaranteed, for every row and every pair of secrets. It should be far below one over "
-            "the number of rows."
-        ]
     # conversely, odds that move by more with a chance of at most delta keep the guarantee
     return [
         "For every row and every pair of secrets, the probability of any set of rows is at most "

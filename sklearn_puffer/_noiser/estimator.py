@@ -29,10 +29,9 @@ class PufferfishNoiser(TableRelease):
     epsilon : float, default=1.0
         Budget in nats: odds between two secrets move by at most a factor e^epsilon.
     delta : float, default=0.0
-        With delta > 0 the guarantee is (epsilon, delta)-Pufferfish privacy.
+        With delta > 0 the guarantee is (epsilon, delta)-Pufferfish privacy; not with alpha.
     alpha : float or None, default=None
-        With alpha > 1 the guarantee bounds the Renyi divergence of that order by epsilon; with a
-        delta besides, given events of probability 1 - delta.
+        With alpha > 1 the guarantee bounds the Renyi divergence of that order by epsilon.
     releases : int, default=1
         How often the same rows may be released: the guarantee is about all these releases together.
     sensitive : str, int, list of these, or {column: bins, edges or None}, default=None
@@ -129,7 +128,7 @@ class PufferfishNoiser(TableRelease):
     -----
     *Formal guarantees.* All of ``releases`` calls of `transform` together, on the same rows, drawn
     independently from a prior named in ``certificate_.assumptions``, are Pufferfish private (000,
-    Definition 2.1; with delta 003, Definition 1; with alpha 004, Definitions 2.2 and 4.1) for all
+    Definition 2.1; with delta 003, Definition 1; with alpha 004, Definition 2.2) for all
     pairs of ``secret_pairs_``, the error of the sampler included. The proof is recomputed by
     `accounting` without the strategy. Noise is drawn on a grid from cryptographic bits, and none of
     its state is kept.

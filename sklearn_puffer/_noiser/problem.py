@@ -53,11 +53,9 @@ from sklearn_puffer.accounting import MAX_CELLS, is_computable
 from sklearn_puffer.bounds import Bound, Strategy, tightest
 from sklearn_puffer.calibration import bound_of, exact
 from sklearn_puffer.noise import Noise
-from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Pufferfish, RenyiPufferfish
+from sklearn_puffer.notions import HockeyStick, Notion, PowerMean, Pufferfish
 from sklearn_puffer.priors import Discrete, PriorPair
 
-# panels for composition are refined until this Renyi divergence is known, but for this delta
-_CUT_ALPHA, _CUT_DELTA, _LEAST_CUT_DELTA = 2.0, 1e-3, 1e-300
 # limit of the work on boxes: square roots of numbers of cells, summed over pairs; ten seconds
 MOST_WORK = 1200.0
 # limit of lines: one for each combination of categories, summed over pairs
@@ -262,7 +260,7 @@ def _is_little(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> bool
 
 def composable(problem: Problem, notion: Notion) -> bool:
     """Return whether losses of the groups compose by their panels."""
-    if notion.leaves_events_out or any(len(group) != 1 for group in problem.groups):
+    if any(len(group) != 1 for group in problem.groups):
         return False
     if problem.rows_dependent:  # panels compose for rows that are independent given the secret
         return False
@@ -492,14 +490,8 @@ class Composed:
         of_groups = []
         for [part] in self.problem.groups:
             if factor > 0.0:
-                noise, notion = template(self.problem, part).scaled(factor), self.notion
-                # A hockey stick ignores losses below epsilon, whose sum may exceed it; a Renyi
-                # divergence does not. With a delta, however small, panels of one column have bounds
-                # that hold for every notion, whatever they are refined for; those of two do not.
-                if len(part.members) == 1:
-                    left_out = max(_CUT_DELTA * notion.delta, _LEAST_CUT_DELTA)
-                    notion = RenyiPufferfish(1.0, _CUT_ALPHA, left_out)
-                panels = LossTable(part.pairs, notion).panels(noise)
+                noise = template(self.problem, part).scaled(factor)
+                panels = LossTable(part.pairs, self.notion).panels(noise)
             else:
                 panels = [bare_panels(pair) for pair in part.pairs]
             of_groups.append(dict(zip(part.owners.tolist(), panels, strict=True)))

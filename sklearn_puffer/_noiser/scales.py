@@ -214,9 +214,7 @@ class Solution:
                 low, high = bound.intervals(factor)
             else:
                 low, high = recompute(part.pairs, noise, notion, factor)
-            if not notion.leaves_events_out and (
-                high.max() <= notion.budget or not self._is_proven
-            ):
+            if high.max() <= notion.budget or not self._is_proven:
                 return low, high, np.ones(len(low), dtype=bool)
         else:
             low = self._lower(part, factor, notion)

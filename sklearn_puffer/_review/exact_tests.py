@@ -106,7 +106,7 @@ class Budget:
         """
         if alpha is None:
             return cls(epsilon, delta)
-        follows = RenyiPufferfish(epsilon, alpha, delta).to_pufferfish(None if delta else _RARE)
+        follows = RenyiPufferfish(epsilon, alpha).to_pufferfish(_RARE)
         return cls(follows.epsilon, follows.delta)
 
     def spared(self, n: int) -> int:

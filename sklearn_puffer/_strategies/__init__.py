@@ -22,8 +22,8 @@ from sklearn_puffer._strategies.coupling_bounds import (
     largest,
     moves_that_may_matter,
     of_moves,
-    of_near_moves,
     single_moves,
+    without_far_moves,
 )
 from sklearn_puffer._strategies.derived_bounds import FromPure, dependent_rows
 from sklearn_puffer._strategies.row_bounds import JointRows, MovedRows, joint_computable

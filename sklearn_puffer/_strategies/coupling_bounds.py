@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -114,22 +113,6 @@ class Moves:
         """Position of the costliest move of each pair."""
         return self.starts + self.lengths - 1
 
-    def without(self, delta: float) -> Moves:
-        """Return the moves of each pair but for costliest ones of probability at most ``delta``."""
-        kept = []
-        bounds = zip(self.starts, self.lengths, self.totals.tolist(), strict=True)
-        for first, length, total in bounds:
-            allowed = int(Fraction(delta) * total)  # a floor: masses are whole
-            count = int(length)
-            for mass in self.masses[first : first + length][:0:-1].tolist():
-                if mass > allowed:
-                    break
-                allowed, count = allowed - mass, count - 1
-            kept.append(np.arange(first, first + count))
-        index = np.concatenate(kept)
-        starts = np.cumsum([0, *map(len, kept[:-1])])
-        return Moves(self.shifts[index], self.costs[index], self.masses[index], starts)
-
 
 Summary = Callable[[Moves, FloatArray, Notion], FloatArray]
 
@@ -172,14 +155,6 @@ def of_moves(
             len(first.starts),
         )
     return least_of([MoveBound(moves, noise, notion, summary) for moves in tried])
-
-
-def of_near_moves(tried: Sequence[Moves], noise: Noise, notion: Notion) -> Bound:
-    """Return the smallest bound over the couplings once far moves are left out for delta."""
-    if notion.is_chance:
-        return of_moves("approximate", tried, noise, notion, without_far_moves)
-    near = [moves.without(notion.delta) for moves in tried]
-    return of_moves("approximate", near, noise, notion, largest)
 
 
 def largest(moves: Moves, losses: FloatArray, notion: Notion) -> FloatArray:

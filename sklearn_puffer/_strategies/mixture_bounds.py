@@ -30,7 +30,7 @@ from sklearn_puffer._strategies.coupling_bounds import (
     largest,
     move_losses,
     of_moves,
-    of_near_moves,
+    without_far_moves,
 )
 from sklearn_puffer._strategies.shift_means import (
     has_mean,
@@ -154,17 +154,15 @@ class TailChance(_OfCouplings):
 class NearMoves(_OfCouplings):
     """The loss of moves of size at most z, where larger moves have probability at most delta.
 
-    Under Renyi z is the smallest such size. Under (epsilon, delta) it is the best of some, and what
-    is left out counts: Pr(d > z) <= a gives Pr(d > z) + Pr(d <= z) L <= a + (1 - a) L, as L <= 1.
+    z is the best of some, and what is left out counts: Pr(d > z) <= a gives
+    Pr(d > z) + Pr(d <= z) L <= a + (1 - a) L, as L <= 1.
     """
 
     @cached_property
     def _sets(self) -> list[tuple[FloatArray, FloatArray]]:
         """Sizes z for each coupling, and the probability of larger moves, rounded up."""
-        shares = np.ones(1)
-        if self.notion.is_chance:
-            within = 1.0 / (1.0 + np.exp(np.linspace(-14.0, 14.0, _SHARES)))
-            shares = np.concatenate([[1.0], within, [0.0]])
+        within = 1.0 / (1.0 + np.exp(np.linspace(-14.0, 14.0, _SHARES)))
+        shares = np.concatenate([[1.0], within, [0.0]])
         sizes = [_quantiles(coupling, shares * self.notion.delta) for coupling in self.couplings]
         return [(z, _tail(coupling, z)) for z, coupling in zip(sizes, self.couplings, strict=True)]
 
@@ -176,8 +174,6 @@ class NearMoves(_OfCouplings):
         losses = np.full(len(sizes), self.notion.divergence.worst)
         shifts = sizes[finite, None] * (1.0 + 2.0 * ULP)
         losses[finite] = move_losses(shifts, self.noise, factor, self.notion)
-        if not self.notion.is_chance:
-            return float(losses[0])
         sums = gone + (1.0 - gone) * losses
         return min(float(np.where(losses > 0.0, sums * (1.0 + 8.0 * ULP), gone).min()), 1.0)
 
@@ -263,24 +259,24 @@ def relaxed(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
 
 
 def approximate(pairs: Sequence[PriorPair], noise: Noise, notion: Notion) -> Bound:
-    r"""Bound each loss by that of a move that is exceeded with small probability.
+    r"""Bound each delta by that of a move that is exceeded with small probability.
 
     .. math:: \sum w \Pr(|m + s Z| > z) \le \delta
 
     Notes
     -----
-    *Formal guarantees.* Under Renyi the loss is that of a shift by the smallest such z, given the
-    event that the move is no larger (004, Thm 4.3). Under (epsilon, delta) the loss is the
-    probability itself for the z whose shift has the max-divergence epsilon: for Laplace noise
-    z = epsilon theta, the tail form of 003, Thm 1 and 2. Noise without a max-divergence instead
-    takes the smallest of :math:`\Pr(d > z) + \Pr(d \le z) \delta_\varepsilon(z)` over some z.
+    *Formal guarantees.* The loss is the probability itself for the z whose shift has the
+    max-divergence epsilon: for Laplace noise z = epsilon theta, the tail form of 003, Thm 1 and 2.
+    Noise without a max-divergence instead takes the smallest of
+    :math:`\Pr(d > z) + \Pr(d \le z) \delta_\varepsilon(z)` over some z.
     """
     families = _couplings(pairs, noise)
     if not families:
         return _stretched("approximate", pairs, notion)
     if pairs[0].p.n_axes > 1:
-        return of_near_moves([_moves(each, noise) for each in families], noise, notion)
-    by_tail = notion.is_chance and notion.epsilon > 0.0 and has_pure_loss(noise, 1)
+        moves = [_moves(each, noise) for each in families]
+        return of_moves("approximate", moves, noise, notion, without_far_moves)
+    by_tail = notion.epsilon > 0.0 and has_pure_loss(noise, 1)
     kind = TailChance if by_tail else NearMoves
     return least_of([kind(couplings, noise, notion) for couplings in families])
 
@@ -385,11 +381,10 @@ def _couplings(pairs: Sequence[PriorPair], noise: Noise) -> list[list[ComponentC
 
 def _stretched(strategy: str, pairs: Sequence[PriorPair], notion: Notion) -> Impossible:
     rows = pairs[0].p.n_axes > 1
-    order = " with alpha=None" if notion.leaves_events_out else ""
     return Impossible(
         f"strategy={strategy!r} needs moves of bounded size, and no coupling couples components of "
         f"equal {'covariances' if rows else 'scales'} only, so that the tails of two Gaussians are "
-        f"ever further apart; use noise='laplace' with strategy='exact'{order}.",
+        f"ever further apart; use noise='laplace' with strategy='exact'.",
         len(pairs),
     )
 
