@@ -218,21 +218,6 @@ class Notion(ABC):
         """The largest loss that is allowed, in the unit of a loss."""
 
     @abstractmethod
-    def allowing(self, loss: float) -> Self:
-        """Return the notion whose budget is this loss.
-
-        Parameters
-        ----------
-        loss : float
-            In the unit of the budget.
-
-        Returns
-        -------
-        Notion
-            Of the same kind.
-        """
-
-    @abstractmethod
     def shared(self, n_groups: int) -> Self:
         """Return the notion that each of some independent groups must keep for all to keep this.
 

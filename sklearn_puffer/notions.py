@@ -148,14 +148,6 @@ class Pufferfish(Notion):
         # int (p' - e^eps q')_+ <= a int (p - e^(eps - ratio) q)_+.
         return loss + ratio if self.delta == 0.0 else np.minimum(loss * math.exp(ratio), 1.0)
 
-    def allowing(self, loss: float) -> Pufferfish:
-        """Return the notion with this epsilon, or with this delta where there is one.
-
-        >>> Pufferfish(1.0, delta=1e-5).allowing(1e-3)
-        Pufferfish(epsilon=1.0, delta=0.001)
-        """
-        return replace(self, epsilon=loss) if self.delta == 0.0 else replace(self, delta=loss)
-
     def promise(self) -> str:
         """Return the guarantee as the end of a sentence."""
         # Odds may move further with a chance above delta: that is about events, not outcomes.
@@ -298,10 +290,6 @@ class RenyiPufferfish(Notion):
     def of_samples(self, loss: FloatArray, ratio: float) -> FloatArray:
         """Return the loss plus what the ratio adds at most."""
         return loss + self.spent_on(ratio)
-
-    def allowing(self, loss: float) -> RenyiPufferfish:
-        """Return the notion with this epsilon."""
-        return replace(self, epsilon=loss)
 
     def spent_on(self, ratio: float) -> float:
         """Return the part of epsilon that `for_distribution` sets aside for a ratio."""

@@ -36,9 +36,6 @@ class TotalVariation(Notion):
     def budget(self):
         return self.delta
 
-    def allowing(self, loss):
-        return replace(self, delta=loss)
-
     def shared(self, n_groups):
         return replace(self, delta=self.delta / n_groups)
 
@@ -76,14 +73,12 @@ class Concentrated(Notion):
     def budget(self):
         return self.rho * self.alpha
 
-    def allowing(self, loss):
-        return replace(self, rho=loss / self.alpha)
-
     def shared(self, n_groups):
         return replace(self, rho=self.rho / n_groups)
 
     def for_distribution(self, ratio):
-        return self.allowing(self.budget - ratio * self.alpha / (self.alpha - 1.0))
+        budget = self.budget - ratio * self.alpha / (self.alpha - 1.0)
+        return replace(self, rho=budget / self.alpha)
 
     def of_samples(self, loss, ratio):
         return loss + ratio * self.alpha / (self.alpha - 1.0)
@@ -262,5 +257,5 @@ def test_a_notion_that_lacks_a_method_cannot_be_made():
     class Half(Notion):
         pass
 
-    with pytest.raises(TypeError, match=r"abstract methods .*allowing.*divergence"):
+    with pytest.raises(TypeError, match=r"abstract methods .*budget.*divergence"):
         Half()

@@ -6,7 +6,6 @@ around the counted priors is ``certificate_.over_set``.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +33,6 @@ from sklearn_puffer._noiser.problem import Bounds, Mixings, Problem, noise_of
 from sklearn_puffer._noiser.scales import Calibrated, Solution, exact_over_sets, rounded
 from sklearn_puffer._noiser.settings import Settings
 from sklearn_puffer._release import Drift, Margin, compared_rows
-from sklearn_puffer._rows import RowGroups
 from sklearn_puffer._sets import computable, error_share, set_around, work
 from sklearn_puffer._tables import Name, records_frame
 from sklearn_puffer._words import quoted, short_number
@@ -62,8 +60,6 @@ class Against:
     pairs : tuple of PairLoss
         Both directions of every secret pair; with side information (``known=``) the worst over
         adversaries without any, and with any value of it.
-    groups : RowGroups or None
-        Which rows count together, as in the certificate.
 
     Notes
     -----
@@ -75,7 +71,6 @@ class Against:
     loss: float
     lower: float
     pairs: tuple[PairLoss, ...]
-    groups: RowGroups | None = None
 
     @property
     def holds(self) -> bool:
@@ -88,31 +83,15 @@ class Against:
         names = ["sensitive", "secret", "against", "lower", "upper", "source"]
         return records_frame([*map(attrgetter(*names), self.pairs)], names)
 
-    def promise(self) -> str:
-        """Return in a sentence what somebody with this prior can learn from a released row."""
-        seen = "a released row" if self.groups is None else self.groups.seen()
-        who = f"Whoever holds exactly this prior, and sees {seen},"
-        budget = self.notion.budget_name()
-        if self.loss == 0.0 and not self.notion.is_chance:
-            return f"{who} learns nothing about the secrets: within the budget {budget}."
-        if not math.isfinite(self.loss) or (self.notion.is_chance and self.loss >= 1.0):
-            return f"NOTHING IS PROMISED to whoever holds this prior: no loss below the {budget}."
-        bound = self.notion.allowing(self.loss).promise()
-        if self.holds:
-            return f"{who} can {bound}: within the budget {budget}."
-        return f"{who} can {bound}: that is MORE THAN the budget {budget}."
-
     def __str__(self) -> str:
         verdict = "holds" if self.holds else "DOES NOT HOLD"
         budget, loss = self.notion.budget_name(), short_number(self.loss)
-        lines = [
-            f"Against this prior ({verdict}): {budget}, proven loss {loss}",
-            self.promise(),
-            "That is about this one prior; another one has a loss of its own.",
-        ]
-        if any(pair.source == "theorem" for pair in self.pairs):
-            lines.append("The exact loss is out of reach here; a proven bound stands in its place.")
-        return "\n".join(lines)
+        proven = any(pair.source == "theorem" for pair in self.pairs)
+        bound = ", a bound, as the exact loss is out of reach" * proven
+        return (
+            f"Against this prior ({verdict}): {budget}, proven loss {loss}{bound}; another prior "
+            "has a loss of its own."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +178,6 @@ class FittedNoise:
             loss=float(upper.max()),
             lower=float(lower.max()),
             pairs=pair_losses(secret_pairs[: len(lower)], recomputed, upper, lower, upper),
-            groups=self.problem.row_groups,
         )
 
     def compared(self, table: Any) -> Drift:
