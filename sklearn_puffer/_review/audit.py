@@ -26,7 +26,7 @@ from sklearn_puffer._review.exact_tests import (
     Secrets,
 )
 from sklearn_puffer._review.measured import Survived, survived, task_of, together
-from sklearn_puffer._review.plan import plain
+from sklearn_puffer._review.plan import records
 from sklearn_puffer._review.readers import (
     LIST,
     Release,
@@ -209,11 +209,11 @@ class Audit(Document):
             **{key: getattr(self, key) for key in _FACTS},
             "findings": [*map(str, self.findings)],
             "caught_without_noise": self.caught,
-            **{key: _records(getattr(self, key)) for key in ("attacks", "control", "others")},
-            "utility": _records(self.survived),
+            **{key: records(getattr(self, key)) for key in ("attacks", "control", "others")},
+            "utility": records(self.survived),
             "readers": [
                 {"reader": own["view"], "knows": dict(self.knows).get(own["view"], ""), **own}
-                for own in _records(self._by_reader())
+                for own in records(self._by_reader())
             ],
             "untested": list(self.untested),
             "notes": list(self.notes),
@@ -388,10 +388,6 @@ def ends(attack: Attack) -> str:
 
 def _frame(figures: Iterable[Any], names: Sequence[str]) -> Any:
     return records_frame([tuple(getattr(each, name) for name in names) for each in figures], names)
-
-
-def _records(figures: Iterable[Any]) -> list[dict[str, Any]]:
-    return [{key: plain(value) for key, value in vars(each).items()} for each in figures]
 
 
 _MOST_ROWS = 20_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any
 
@@ -13,16 +13,13 @@ from sklearn_puffer._base import check_count, check_positive, counted
 from sklearn_puffer._documents import Document, Page, Section, jsonable
 from sklearn_puffer._review.exact_tests import Budget
 from sklearn_puffer._review.readers import in_memory
-from sklearn_puffer._tables import Name, named_frame, records_frame
+from sklearn_puffer._tables import Name, records_frame
 from sklearn_puffer._words import on_one_line, quoted, shown
 
 INTERNAL = (
     "This plan is computed from the raw rows, sensitive columns included, without noise: keep it "
-    "where you keep the table, and do not release it."
-)
-CHOSEN = (
-    "Who chooses a setting by it makes the choice a function of the rows, and no certificate "
-    "covers what the choice tells. Plan on other rows of the same kind where that matters."
+    "where you keep the table, and do not release it. What a choice by it tells no certificate "
+    "covers: plan on other rows of the same kind where that matters."
 )
 ESTIMATES = (
     "Change, task and attack are estimates; an attack is a mean over rows, which proves nothing "
@@ -288,12 +285,9 @@ class Plan(Document):
 
         ``use`` says what the plan does with it, and ``kind`` what it holds.
         """
-        names = ("use", "kind", "distinct", "missing", "remark")
-        frame = records_frame(
-            [tuple(getattr(f, name) for name in names) for f in self.facts], names
-        )
-        frame.index = named_frame({fact.name: {} for fact in self.facts}, []).index
-        return frame
+        records = [tuple(vars(fact).values()) for fact in self.facts]
+        frame = records_frame(records, tuple(ColumnFacts.__dataclass_fields__))
+        return frame.set_index("name").rename_axis(None)
 
     @property
     def table(self) -> Any:
@@ -467,15 +461,12 @@ class Plan(Document):
         """
         keys = ("task", "name", "version", "date", "epsilon", "score", "seed")
         return {
-            "kind": "sklearn_puffer.plan/6",
+            "kind": "sklearn_puffer.plan/7",
             "internal": INTERNAL,
-            "chosen": CHOSEN,
             "advice": self.advice(),
             "sensitive": [plain(name) for name in self.sensitive],
             **{key: plain(getattr(self, key)) for key in (*keys, "n_rows", "n_fitted", "n_held")},
-            "columns": [
-                {key: plain(value) for key, value in asdict(fact).items()} for fact in self.facts
-            ],
+            "columns": records(self.facts),
             "raw": self.raw.to_dict(),
             "constants": self.bare.to_dict(),
             "settings": [{"row": k, **row.to_dict()} for k, row in enumerate(self.trials)],
@@ -491,15 +482,11 @@ class Plan(Document):
         if self.measurer is not None and (folds := len(self.measurer.parts.folds)):
             how = f"measured on all {self.n_held:,} rows in {folds} parts, each by a fit of others"
         split = f"Settings were {how}, split by seed {self.seed}.{raw if self.raw.attack else ''}"
-        struck, rows_of = list[str](), dict[str, list[str]]()
+        told = []
         for k, row in enumerate(self.trials):
-            if row.verdict == "holds":
-                rows_of.setdefault(row.promise, []).append(f"row {k}")
-            else:
-                reason = row.reason.rstrip(".")
-                struck.append(f"row {k}, {row.label}: {row.verdict}, {reason}.")
-        readers = [f"{', '.join(rows)}: a reader {promise}." for promise, rows in rows_of.items()]
-        readers = readers or ["nobody, as no setting is kept."]
+            said = f"{row.verdict}, {row.reason.rstrip('.')}"
+            said = f"a reader {row.promise}" if row.verdict == "holds" else said
+            told.append(f"row {k}, {row.label}: {said}.")
         left_out = [
             f"{quoted(fact.name)} is left out: {fact.remark}."
             for fact in self.facts
@@ -507,28 +494,34 @@ class Plan(Document):
         ]
         sections = [
             self._settings(),
-            Section("For whom each guarantee holds", sentences=readers),
-            *([Section("Not proposed", sentences=struck)] if struck else []),
+            Section("For whom each guarantee holds", sentences=told),
             Section("What else to know", sentences=[*self.notes, *left_out]),
         ]
-        return Page(title, [self.advice(), split, ESTIMATES, INTERNAL, CHOSEN], sections)
+        return Page(title, [self.advice(), split, ESTIMATES, INTERNAL], sections)
 
     def _settings(self) -> Section:
         """Return the table of what was measured."""
-        tasked = self.task is not None
-        task = f"; {self.score} for {shown(self.task)}" * tasked
         note = (
-            f"change in standard deviations; rows that stay equal{task}; attack: AUC of the "
-            "best one found with its 95 % interval; loss: proven"
+            f"change in standard deviations; rows that stay equal; task: {self.score} for "
+            f"{'nothing' if self.task is None else shown(self.task)}; attack: AUC of the best one "
+            "found with its 95 % interval; loss: proven"
         )
-        cells = [["row", "way", "change", "rows", *["task"] * tasked, "attack", "loss"]]
+        cells = [["row", "way", "change", "rows", "task", "attack", "loss"]]
         of = [(str(k), row) for k, row in enumerate(self.trials) if math.isfinite(row.change)]
         for k, row in [("", self.raw), ("", self.bare), *of]:
-            score, attack = [f"{row.task:.3f}"] * tasked, str(row.attack or "")
-            told = [row.label, f"{row.change:.3f}", f"{row.rows_equal:.0%}", *score, attack]
-            loss = "" if math.isnan(row.loss) else f"{row.loss:.3g}"
-            cells.append([k + " (no)" * (row.verdict != "holds"), *told, loss])
+            told = [row.label, f"{row.change:.3f}", f"{row.rows_equal:.0%}"]
+            told += [_figure(row.task, ".3f"), str(row.attack or ""), _figure(row.loss, ".3g")]
+            cells.append([k + " (no)" * (row.verdict != "holds"), *told])
         return Section("Settings", note, cells)
+
+
+def _figure(value: float, form: str) -> str:
+    return "" if math.isnan(value) else format(value, form)
+
+
+def records(figures: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return dataclasses for JSON."""
+    return [{key: plain(value) for key, value in vars(each).items()} for each in figures]
 
 
 def plain(value: Any) -> Any:

@@ -81,12 +81,12 @@ readers who know the population better
     holds: bool
     page: Page
     n_front: int
-    record: Mapping[str, Any]
+    record: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
     by: str = ""
     alarm: str = ""
     sound: bool = True
-    date: str = field(default="", compare=False)
+    date: str = field(default_factory=utc_now, compare=False)
 
     @property
     def html(self) -> str:
@@ -111,6 +111,7 @@ readers who know the population better
         """
         return {
             "schema": SCHEMA,
+            "version": __version__,
             "headline": self.page.headline,
             **{key: getattr(self, key) for key in ("kind", "holds", "name", "by", "date")},
             **self.record,
@@ -288,11 +289,9 @@ class _Settings:
             holds=True,
             page=Page(headline, self.guarantee(), parts),
             n_front=2,
-            record={"version": __version__},
             name=name,
             by=by,
             sound=not self.of_order,
-            date=utc_now(),
         )
 
     def about(self, name: str, by: str, **more: str) -> Section:
@@ -426,19 +425,19 @@ class _Rows(_Settings):
             ),
             replace(self.about(name, by, **size), sentences=mark),
         ]
-        record = {"version": __version__, "certificate": certificate.to_dict()}
-        record["audit"] = None if audit is None else audit.to_dict()
         return Report(
             kind="internal",
             holds=certificate.holds,
             page=Page(f"Report{_of(name)}: {'; '.join(verdict)}", lines, [*front, *rest]),
             n_front=len(front),
-            record=record,
+            record={
+                "certificate": certificate.to_dict(),
+                "audit": None if audit is None else audit.to_dict(),
+            },
             name=name,
             by=by,
             alarm="" if calm else _FIGURE,
             sound=certificate.holds and len(verdict) == 1,
-            date=utc_now(),
         )
 
     def _verdict(self) -> list[str]:
@@ -478,20 +477,19 @@ class _Rows(_Settings):
         if any(column.worse for column in utility) and not _is_useless(utility):
             yield from self.certificate._what_changes()
 
-    def _conditions(self) -> Iterator[Section]:
-        """Yield what the guarantee takes for granted, and what it leaves open, a line each."""
+    def _conditions(self) -> list[Section]:
+        """Return what the guarantee takes for granted, and what it leaves open, a line each."""
         if not self.certificate.holds:
             budget = self.certificate.notion.budget_name()
-            told = (
-                f"Nothing is guaranteed by these settings, and {budget} was asked for. Fit again."
-            )
-            yield Section("Conditions", sentences=[told])
-            return
-        yield Section("Conditions", sentences=self.granted())
+            told = f"Nothing is guaranteed by these settings: {budget} was asked for. Fit again."
+            return [Section("Conditions", sentences=[told])]
         left = [said for said in left_open(self.noiser) if UNCOVERED not in said]  # stands above
-        if left:
-            yield Section("What these settings leave open", sentences=left)
-        yield Section("What you must decide", sentences=list(self._decisions()))
+        parts = {
+            "Conditions": self.granted(),
+            "What these settings leave open": left,
+            "What you must decide": [*self._decisions()],
+        }
+        return [Section(title, sentences=told) for title, told in parts.items() if told]
 
     def _decisions(self) -> Iterator[str]:
         """Yield what nobody but who answers for the data can decide."""
