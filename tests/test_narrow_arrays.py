@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sklearn_puffer import PufferfishNoiser, PufferfishRelease
+from sklearn_puffer import PufferfishMicroaggregator, PufferfishNoiser, PufferfishRelease
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn_puffer.PufferfishWarning")
 
@@ -59,3 +59,29 @@ def test_where_both_numbers_are_one_columns_are_those_of_fit():
 def test_values_that_are_unseen_are_refused_by_the_column_of_fit():
     with pytest.raises(ValueError, match="column 3"):
         fitted(unknown="error").transform(np.array([[1, 99]]))
+
+
+@pytest.mark.parametrize(
+    ("params", "kept"),
+    [
+        ({"known": 1}, [1, 2, 3, 4]),
+        ({"public": [3], "remainder": "passthrough"}, [1, 2, 3, 4]),
+        ({"public": [2], "known": 1}, [1, 2]),
+    ],
+)
+def test_columns_without_names_whose_order_in_fit_and_release_differs_are_refused(params, kept):
+    """A public column was taken for a known or passed one, and came out as it was."""
+    rows = PufferfishMicroaggregator(sensitive=0, **params).fit(ROWS)
+    for release in (rows, PufferfishRelease.from_json(rows.to_json())):
+        with pytest.raises(ValueError, match="which is which cannot be told: fit saw them as 1"):
+            release.transform(ROWS[:, kept])
+        with pytest.raises(ValueError, match="may stand for others"):
+            release.transform(pd.DataFrame(ROWS[:, kept]))
+
+
+def test_a_table_that_counts_its_own_columns_is_taken_where_these_are_released_alone():
+    first = PufferfishMicroaggregator(sensitive=4, public=[0, 1]).fit(ROWS)
+    assert list(first.transform(pd.DataFrame(ROWS[:, :2]))) == [0, 1]
+    later = PufferfishMicroaggregator(sensitive=0, public=[1, 2]).fit(ROWS)
+    with pytest.raises(ValueError, match="may stand for others"):
+        later.transform(pd.DataFrame(ROWS[:, 1:4]))  # 1 and 2 are there, and are other columns

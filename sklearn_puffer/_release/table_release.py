@@ -199,14 +199,15 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         X : DataFrame, lazy table or array-like of shape (n_rows, n_features)
             In a DataFrame the columns are found by name: in any order, beside any others, and only
             those that are released need be there. An array has all columns of `fit` in their
-            order, or the released ones alone. A
-            lazy table (a polars LazyFrame, a DuckDB relation, a Dask or Spark DataFrame, an Ibis
-            table on DuckDB) needs ``row_id``.
+            order, or the released ones alone where a release has them in that order, too. A lazy
+            table (a polars LazyFrame, a DuckDB relation, a Dask or Spark DataFrame, an Ibis table
+            on DuckDB) needs ``row_id``.
         row_id : str, int or array-like of n_rows, default=None
             Asks for keyed noise: the column of X, or the column beside it, that holds an id of each
             row, present and unique in the whole table (of which X may be a part): whole numbers,
-            strings, UUIDs, bytes, dates or times, each the same id in every type that holds it. It
-            is not released unless it is passed or public.
+            strings, UUIDs, bytes, dates or times, each the same id in every type that holds it.
+            Text is taken letter by letter: a UUID in capitals, or without hyphens, is another id.
+            It is not released unless it is passed or public.
         key : bytes, Path or "env:NAME", default=None
             At least 16 random bytes (``secrets.token_bytes(32)``), or the file or environment
             variable that holds a text of them (``secrets.token_hex(32)``); kept nowhere. None

@@ -279,6 +279,13 @@ def _is_narrow(estimator: Any, X: Any) -> bool:
             f"{len(rules.names)} features as input, or the {len(rules.order)} that it releases; "
             f"give all columns of fit in their order, or {listed(list(rules.order), 10)} alone."
         )
+    in_order = [name for name in rules.names if name in rules.order]
+    if in_order != list(rules.order):
+        raise ValueError(
+            f"X has {shape[1]} features and no names, and which is which cannot be told: fit saw "
+            f"them as {listed(in_order, 10)}, and {listed(list(rules.order), 10)} is the order of "
+            "a release; give all columns of fit in their order, or fit on a DataFrame."
+        )
     return True
 
 
