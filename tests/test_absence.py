@@ -191,9 +191,8 @@ def test_absence_is_no_secret_of_who_is_certain_to_be_there(secrets):
             PufferfishSum(0.5, secrets=secrets).fit(crowd)
     table = pd.DataFrame({"race": ["a", "a", "b"] * 3, "years": [9.0, 10.0, 16.0] * 3})
     query = PufferfishSum(0.5, secrets=secrets, value="years", by="race")
-    for presence, name in ((1, "one of race a"), ({"b": 1.0}, "one of race b")):
-        with pytest.raises(ValueError, match=f"whether {name} is present"):
-            query.set_params(presence=presence).fit(table)
+    with pytest.raises(ValueError, match="whether one of race a is present"):
+        query.set_params(presence=1).fit(table)
     query.set_params(presence=None).fit(table)
     gone = table["years"].mask(table.index == 2)
     assert math.isfinite(query.release(table.assign(years=gone)).value)
@@ -242,7 +241,7 @@ def test_those_who_are_always_there_are_counted_on():
 
 def test_a_column_alone_is_refused_where_it_matters_whose_values_are_missing():
     table = pd.DataFrame({"race": ["a", "a", "b"] * 3, "years": [9.0, 10.0, 16.0] * 3})
-    query = PufferfishSum(0.5, secrets="value", value="years", by="race", presence={"b": 0.5})
+    query = PufferfishSum(0.5, secrets="value", value="years", by="race", presence=0.5)
     query.fit(table)
     missing = table["years"].mask(table.index == 2)
     for column in (table["years"], missing):  # the same for both: that it comes tells nothing

@@ -219,7 +219,6 @@ def test_no_text_of_a_sum_can_be_forged(name):
         lambda: PufferfishSum(query="count").fit(users),
         lambda: PufferfishSum(secrets="distribution").fit(users),
         lambda: PufferfishSum().fit([users[0], users[0]]).release([9, 9]),
-        lambda: PufferfishSum(value=f"y{name}", by=f"by{name}", presence={f"{name}z": 0.5}).fit(X),
         lambda: PufferfishSum(value=f"{name}z").fit(X),
         lambda: PufferfishSum(unit="class", value=f"y{name}", by=f"by{name}").fit(X).certificate_,
     ]

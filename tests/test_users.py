@@ -121,7 +121,7 @@ def test_what_is_no_user_is_refused():
         check_users([])
     with pytest.raises(TypeError, match=r"users\[1\] is"):
         check_users([User(COIN), COIN])
-    with pytest.raises(TypeError, match="sequence of User objects"):
+    with pytest.raises(TypeError, match="list of User objects"):
         check_users(User(COIN))
 
 

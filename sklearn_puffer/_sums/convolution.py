@@ -72,10 +72,8 @@ class Wide:
         self.mantissa[key] = value.mantissa
         self.exponent[key] = value.exponent
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of the array."""
-        return self.mantissa.shape
+    def __len__(self) -> int:
+        return len(self.mantissa)
 
     def logs(self) -> FloatArray:
         """Return the logs of normalised numbers, each right to `_LOG_ROUNDING`."""
@@ -119,8 +117,8 @@ def lattice_masses(distributions: Sequence[Discrete], step: float) -> Wide:
 def convolved(a: Wide, b: Wide) -> Numbers:
     """Return the convolution of two rows, and by how many units it raises their errors."""
     left, right = _bands(a), _bands(b)
-    total = as_wide(np.zeros(a.shape[0] + b.shape[0] - 1))
-    terms = np.zeros(total.shape, np.int64)
+    total = as_wide(np.zeros(len(a) + len(b) - 1))
+    terms = np.zeros(len(total), np.int64)
     powers = np.add.outer([band[2] for band in left], [band[2] for band in right])
     order = np.argsort(-powers, axis=None, kind="stable")
     for i, j in zip(
@@ -134,13 +132,13 @@ def convolved(a: Wide, b: Wide) -> Numbers:
         part = np.convolve(masses, other_masses)
         total[here] = total[here] + Wide(part, np.full(part.shape, powers[i, j])).normalised()
         terms[here] += 1
-    return total.normalised(), min(*a.shape, *b.shape, _PIECE) + float(terms.max()) + 1.0
+    return total.normalised(), min(len(a), len(b), _PIECE) + float(terms.max()) + 1.0
 
 
 def _bands(numbers: Wide) -> list[tuple[int, FloatArray, int]]:
     """Return where each band starts, its numbers as floats of at most 1, and their power of two."""
     bands = []
-    for start in range(0, numbers.shape[0], _PIECE):
+    for start in range(0, len(numbers), _PIECE):
         piece = numbers[start : start + _PIECE]
         held = np.flatnonzero(piece.mantissa)
         depths = (piece.exponent[held].max(initial=0) - piece.exponent[held]) // _BAND
@@ -158,7 +156,7 @@ def _bands(numbers: Wide) -> list[tuple[int, FloatArray, int]]:
 def sum_of(rows: Sequence[Wide], counts: Sequence[int]) -> Numbers:
     """Return the distribution of a sum of independent copies, ``counts`` of each row."""
     parts = [_times((row, _MASS_ERROR), count) for row, count in zip(rows, counts, strict=True)]
-    parts.sort(key=lambda part: part[0].shape)
+    parts.sort(key=lambda part: len(part[0]))
     return reduce(_plus, parts, (as_wide(np.ones(1)), 0.0))
 
 

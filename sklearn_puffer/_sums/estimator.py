@@ -420,10 +420,10 @@ class PufferfishSum(CertifiedEstimator):
         all rows of a class: n rows may lose n times as much.
     alternatives : mapping, default=None
         For tables with ``secrets="distribution"``: {class: another class, or a prior object}.
-    presence : float or mapping, default=None
-        For tables: the probability that a user is present, or {class: probability}. Below 1, how
-        far does not matter: reports may be missing, and the noise counts on none of these users to
-        hide others. None is 1 where absence is no secret, and below 1 where it is one.
+    presence : float, default=None
+        For tables: the probability that a user is present. Below 1, how far does not matter:
+        reports may be missing, and the noise counts on nobody to hide others. None is 1 where
+        absence is no secret, and below 1 where it is one.
     step : float, default=None
         Reports are rounded half up to its multiples. None for a step that the values have in
         common, such as 1 or 0.01. Gaussian users have no step: their sum is rounded to the grid of
@@ -577,11 +577,7 @@ class PufferfishSum(CertifiedEstimator):
         """
         self._check_as_certified()
         if not self.certificate_.holds:
-            raise UncertifiedError(
-                f"the certificate does not hold: the proven loss {self.certificate_.loss:.6g} "
-                f"exceeds the budget {self.certificate_.notion.budget_name()}; use "
-                'strategy="exact".'
-            )
+            raise UncertifiedError(say.uncertified_sentence(self.certificate_))
         total = self._reporters.total(values)
         theta = self.certificate_.columns[0].theta
         return PrivateAnswer(self._noisy(total) * self._unit, theta, self.certificate_, theta)

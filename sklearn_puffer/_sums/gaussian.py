@@ -32,8 +32,8 @@ from sklearn_puffer._base import FloatArray, check_same_index, real_numbers
 from sklearn_puffer._displacements import check_sequence
 from sklearn_puffer._numerics import rounded_up
 from sklearn_puffer._sums.losses import Losses, smallest_scale
-from sklearn_puffer._sums.reports import Reporters, SumSettings, check_no_table, labels_of
-from sklearn_puffer._sums.users import User, UserPair, check_users
+from sklearn_puffer._sums.reports import Reporters, SumSettings, UserSum, check_no_table, labels_of
+from sklearn_puffer._sums.users import User
 from sklearn_puffer.accounting import LossTable
 from sklearn_puffer.calibration import Calibration
 from sklearn_puffer.noise import Laplace
@@ -45,14 +45,6 @@ _SECRETS = ("distribution-absence", "value", "value-absence")
 
 
 # ------------------------------------------------------------------------------ who reports
-
-
-def has_gaussians(X: Any) -> bool:
-    """Return whether any of these users has a Gaussian distribution."""
-    users = [user for user in X if isinstance(user, User)] if isinstance(X, Sequence) else []
-    return any(
-        isinstance(x, GaussianMixture) for user in users for x in (user.law, user.alternative)
-    )
 
 
 def read_gaussians(users: Sequence[User], settings: SumSettings) -> GaussianReporters:
@@ -125,7 +117,7 @@ def exact_sum(values: FloatArray) -> Fraction:
 def gaussian_classes(users: Sequence[User]) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return means, standard deviations and counts of users who are Gaussian, and refuse others."""
     columns = []
-    for k, user in enumerate(check_users(users)):
+    for k, user in enumerate(users):
         prior = user.law
         if not isinstance(prior, GaussianMixture) or (
             len(set(zip(prior.means.tolist(), prior.scales.tolist(), strict=True))) > 1
@@ -179,10 +171,8 @@ class GaussianPair:
     def intervals(self, theta: float, notion: Pufferfish) -> tuple[FloatArray, FloatArray]:
         """Return both ends of the losses among the given users, both directions."""
         least, worst = self.worst_case(theta, notion)
-        if self.others_sd == 0.0:
-            return least, worst
         pure = notion.delta == 0.0 and theta > 0.0
-        if pure and self.sd == 0.0:
+        if self.others_sd == 0.0 or (pure and self.sd == 0.0):
             return least, worst
         low, high = _ends(self.priors, theta, notion)
         if not pure:
@@ -362,8 +352,18 @@ def gaussian_users(
     check_pufferfish(notion)
     for name, values in (("sds", sds), ("counts", counts)):
         check_same_index(values, name, means, "means")
-    centres, spreads, sizes = _check_gaussians(means, sds, counts)
-    rest = leave_one_out(spreads, sizes)
+    sizes = np.abs(real_numbers(means, "means"))  # a mean and its negative need the same noise
+    several = np.ones_like(sizes) if counts is None else counts
+    given = {"means": sizes, "sds": sds, "counts": several}
+    checked = [check_sequence(np.atleast_1d(values), name) for name, values in given.items()]
+    if len({len(values) for values in checked}) > 1:
+        raise ValueError(
+            f"means, sds and counts must be of one length, got {list(map(len, checked))}."
+        )
+    centres, spreads, members = checked
+    if not ((members == np.floor(members)) & (members >= 1.0)).all():
+        raise ValueError(f"counts must be whole numbers of at least 1, got {members.tolist()}.")
+    rest = leave_one_out(spreads, members)
     rows = np.stack([centres, spreads, rest], axis=1).tolist()
     exact = largest_scale([GaussianPair(*row) for row in rows], notion)
     return GaussianUsers(_corollary_1a(centres, spreads, rest, notion), exact)
@@ -399,33 +399,8 @@ def leave_one_out(spreads: FloatArray, counts: FloatArray) -> FloatArray:
     return rest
 
 
-def _check_gaussians(
-    means: ArrayLike, sds: ArrayLike, counts: ArrayLike | None
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    sizes = np.abs(real_numbers(means, "means"))  # a mean and its negative need the same noise
-    given = {
-        "means": sizes,
-        "sds": sds,
-        "counts": np.ones_like(sizes) if counts is None else counts,
-    }
-    checked = [check_sequence(np.atleast_1d(values), name) for name, values in given.items()]
-    if len({len(values) for values in checked}) > 1:
-        raise ValueError(
-            f"means, sds and counts must be of one length, got {list(map(len, checked))}."
-        )
-    centres, spreads, members = checked
-    if not ((members == np.floor(members)) & (members >= 1.0)).all():
-        raise ValueError(f"counts must be whole numbers of at least 1, got {members.tolist()}.")
-    return centres, spreads, members
-
-
-@dataclass(frozen=True, eq=False)
-class GaussianSum:
-    """All Gaussian users, and the pairs of secrets that are protected: see `DiscreteSum`."""
-
-    reports: Reporters
-    pairs: list[UserPair]
-    together: bool
+class GaussianSum(UserSum):
+    """All Gaussian users, and the pairs of secrets that are protected."""
 
     whole = False  # sums are no whole numbers of steps
 

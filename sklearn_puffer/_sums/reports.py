@@ -28,7 +28,7 @@ from sklearn_puffer._codes import combined, distinct, read_secret, resolve
 from sklearn_puffer._noise import SPARE, sampler_loss
 from sklearn_puffer._rows import MOST_RELEASES, Guarantee
 from sklearn_puffer._sums.published import CONDITIONS
-from sklearn_puffer._sums.users import SECRETS, User, check_users, with_mass
+from sklearn_puffer._sums.users import SECRETS, User, UserPair, with_mass
 from sklearn_puffer._tables import (
     Name,
     Table,
@@ -40,7 +40,7 @@ from sklearn_puffer._tables import (
 )
 from sklearn_puffer._words import listed, on_one_line, plain, quoted
 from sklearn_puffer.notions import Pufferfish
-from sklearn_puffer.priors import Discrete, Prior
+from sklearn_puffer.priors import Discrete
 
 PUBLISHED = (*CONDITIONS, "corollary_1a", "corollary_1b")
 _STRATEGIES = ("exact", "worst_case", "published", *PUBLISHED)
@@ -106,48 +106,42 @@ class SumSettings:
 
 def check_no_table(settings: SumSettings) -> None:
     """Refuse arguments that are for tables only."""
-    for name, value in settings.table.items():
-        if value is not None:
-            raise ValueError(
-                f"{name}={value!r} is for tables, and users were given; say it in User(...), or "
-                "pass a DataFrame."
-            )
+    given = [f"{name}={value!r}" for name, value in settings.table.items() if value is not None]
+    if given:
+        raise ValueError(
+            f"{given[0]} is for tables, and users were given; say it in User(...), or pass a "
+            "DataFrame."
+        )
 
 
 def _completed(
     users: Sequence[User], labels: Sequence[Any], settings: SumSettings
 ) -> tuple[User, ...]:
     """Return the users with the alternatives and probabilities that were declared."""
-    presence, alternatives = settings.table["presence"], settings.table["alternatives"]
-    chances = dict.fromkeys(range(len(users)), presence)
-    if isinstance(presence, Mapping):
-        chances = {_class_of(x, labels, "presence"): chance for x, chance in presence.items()}
-    priors: dict[int, Prior] = {}
-    if alternatives is not None:
-        if not isinstance(alternatives, Mapping):
-            raise TypeError(
-                "alternatives must be a mapping {class: class or prior object}, got "
-                f"{alternatives!r}."
-            )
-        for label, other in alternatives.items():
-            k = _class_of(label, labels, "alternatives")
-            if not isinstance(other, Discrete):
-                other = users[_class_of(other, labels, "alternatives")].law
-            priors[k] = other
+    alternatives, priors = settings.table["alternatives"], {}
+    if not isinstance(alternatives, Mapping | None):
+        raise TypeError(
+            "alternatives must be a mapping {class: class or prior object}, got "
+            f"{alternatives!r}."
+        )
+    for label, other in (alternatives or {}).items():
+        if not isinstance(other, Discrete):
+            other = users[_class_of(other, labels)].law
+        priors[_class_of(label, labels)] = other
+    presence = settings.table["presence"]
     return tuple(
-        replace(user, alternative=priors.get(k), presence=chances.get(k))
-        for k, user in enumerate(users)
+        replace(user, alternative=priors.get(k), presence=presence) for k, user in enumerate(users)
     )
 
 
-def _class_of(label: Any, labels: Sequence[Any], argument: str) -> int:
+def _class_of(label: Any, labels: Sequence[Any]) -> int:
     """Return the position of a class."""
     label = plain(label)
     for k, existing in enumerate(labels):
         if existing == label and isinstance(existing, str) == isinstance(label, str):
             return k
     raise ValueError(
-        f"{argument} names class {quoted(label)}, which does not exist; the classes are "
+        f"alternatives names class {quoted(label)}, which does not exist; the classes are "
         f"{listed(labels, 10)}."
     )
 
@@ -165,13 +159,7 @@ def read_reports(X: Any, settings: SumSettings) -> Reporters:
     if is_frame(X):
         return _on_steps(*_read_table(X, settings), settings)
     check_no_table(settings)
-    if isinstance(X, str | np.ndarray) or not isinstance(X, Sequence):
-        raise TypeError(
-            "users must be a sequence of users.User objects, or a DataFrame with value= the column "
-            f"to sum, got {type(X).__name__}."
-        )
-    members = tuple(check_users(X))
-    return _on_steps(members, labels_of(members), None, settings)
+    return _on_steps(tuple(X), labels_of(X), None, settings)
 
 
 def labels_of(users: Sequence[User]) -> tuple[Any, ...]:
@@ -255,9 +243,8 @@ def common_step(users: Sequence[User]) -> float:
     >>> common_step([User(Discrete([0.01, 0.25], [0.5, 0.5]))])
     0.01
     """
-    members = check_users(users)
-    parts = [prior.atoms for user in members for prior in distributions(user)]
-    parts += [user.protected for user in members if user.values is not None]
+    parts = [prior.atoms for user in users for prior in distributions(user)]
+    parts += [user.protected for user in users if user.values is not None]
     step = step_of(np.concatenate(parts)) if parts else 1.0
     return 1.0 if step.is_integer() else step
 
@@ -505,6 +492,18 @@ class Reporters:
         index = {label: k for k, label in enumerate(self.labels)}
         classes = np.array([index[label] for label in labels])[codes]
         return column_floats(numeric_values(table, source.value)), classes
+
+
+@dataclass(frozen=True, eq=False)
+class UserSum:
+    """Users, and the pairs of secrets about them that are protected.
+
+    ``together`` says that the users of a class leave or change together.
+    """
+
+    reports: Reporters
+    pairs: list[UserPair]
+    together: bool
 
 
 def numeric_values(table: Table, name: Name) -> Values:

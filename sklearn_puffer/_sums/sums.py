@@ -26,9 +26,7 @@ from sklearn_puffer._certificates import factor_below, scale_for_releases
 from sklearn_puffer._noise import FINEST, coarse_enough, grid_step, sampler_loss
 from sklearn_puffer._numerics import rounded_up
 from sklearn_puffer._sums.gaussian import (
-    GaussianReporters,
     GaussianSum,
-    has_gaussians,
     read_gaussians,
 )
 from sklearn_puffer._sums.losses import (
@@ -40,35 +38,23 @@ from sklearn_puffer._sums.losses import (
     worst_case_scale,
 )
 from sklearn_puffer._sums.published import conditions
-from sklearn_puffer._sums.reports import PUBLISHED, Reporters, SumSettings, read_reports
-from sklearn_puffer._sums.users import User, UserPair, user_pairs, with_mass
+from sklearn_puffer._sums.reports import PUBLISHED, Reporters, SumSettings, UserSum, read_reports
+from sklearn_puffer._sums.users import User, UserPair, check_users, user_pairs, with_mass
+from sklearn_puffer._tables import is_frame
 from sklearn_puffer._words import on_one_line
 from sklearn_puffer.noise import Laplace
 from sklearn_puffer.notions import Pufferfish
-from sklearn_puffer.priors import Discrete
+from sklearn_puffer.priors import Discrete, GaussianMixture
 
 _EXACT_WIDTH, _EXACT_WIDTH_OF_CLASS = 1e-9, 1e-6  # of intervals that count as exact, relatively
 _MOST_WORK = 2**17  # pairs times steps of the sum up to which every loss is computed
 _ABSENT = User(Discrete.from_counts([0.0], [1]))
 
 
-@dataclass(frozen=True, eq=False)
-class DiscreteSum:
-    """All users, in whole steps, and the pairs of secrets that are protected.
-
-    ``together`` says that the users of a class leave or change together.
-    """
-
-    reports: Reporters
-    pairs: list[UserPair]
-    together: bool
+class DiscreteSum(UserSum):
+    """All users, in whole steps, and the pairs of secrets that are protected."""
 
     whole = True  # sums are whole numbers of steps
-
-    @property
-    def users(self) -> list[User]:
-        """The users, in whole steps."""
-        return self.reports.users_in_steps
 
     @cached_property
     def present_users(self) -> list[User]:
@@ -77,7 +63,7 @@ class DiscreteSum:
         Other users never increase a loss. So the largest loss over all sets of absent users is the
         loss among the users who are always present.
         """
-        pairs = zip(self.users, self.reports.always_present.tolist(), strict=True)
+        pairs = zip(self.reports.users_in_steps, self.reports.always_present.tolist(), strict=True)
         return [user if always_present else _ABSENT for user, always_present in pairs]
 
     def scales(self, notion: Pufferfish, *, exact: bool) -> dict[str, float]:
@@ -93,7 +79,7 @@ class DiscreteSum:
         each = []
         for pairs in groups.values():
             # of n users who leave together, each gets an equal part of epsilon
-            n = self.users[pairs[0].user].count if self.together else 1
+            n = self.reports.users_in_steps[pairs[0].user].count if self.together else 1
             worst = worst_case_scale(pairs, notion.epsilon / n).scale
             priors = [pair.priors for pair in pairs]
             published = conditions(priors, self.reports.secrets, notion.epsilon / n)
@@ -117,7 +103,7 @@ class DiscreteSum:
         worst = np.stack([losses.worst_case_of(k, theta)[1] for k in everybody])
         counts = np.ones((len(self.pairs), 1))
         if self.together:
-            counts[:, 0] = [self.users[pair.user].count for pair in self.pairs]
+            counts[:, 0] = [self.reports.users_in_steps[pair.user].count for pair in self.pairs]
             worst = np.nextafter(counts * worst, np.inf)
         least = np.stack([least_loss(pair, theta) for pair in self.pairs])
         lower = np.clip(counts * least, 0.0, worst)
@@ -151,9 +137,12 @@ SumOfUsers = DiscreteSum | GaussianSum
 
 def read_sum(X: Any, settings: SumSettings) -> SumOfUsers:
     """Return the sum over users, who are given or the classes of a table, and its secret pairs."""
-    reports = (read_gaussians if has_gaussians(X) else read_reports)(X, settings)
-    kind = GaussianSum if isinstance(reports, GaussianReporters) else DiscreteSum
-    return kind(reports, secret_pairs(reports, settings), settings.together)
+    users = [] if is_frame(X) else check_users(X)
+    if any(isinstance(x, GaussianMixture) for user in users for x in (user.law, user.alternative)):
+        gaussians = read_gaussians(users, settings)
+        return GaussianSum(gaussians, secret_pairs(gaussians, settings), settings.together)
+    reports = read_reports(users or X, settings)
+    return DiscreteSum(reports, secret_pairs(reports, settings), settings.together)
 
 
 # ----------------------------------------------------------------------------- the pairs of secrets
@@ -183,11 +172,6 @@ def _check_fitting(reporters: Reporters, settings: SumSettings) -> None:
         raise ValueError(
             f"alternatives={alternatives!r} goes with secrets='distribution', and secrets is "
             f"{secrets!r}; leave one of them out."
-        )
-    if secrets == "distribution" and alternatives is None and reporters.source is not None:
-        raise ValueError(
-            "secrets='distribution' of a table needs alternatives=: a mapping {class: class or "
-            "prior object}."
         )
 
 

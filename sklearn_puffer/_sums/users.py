@@ -162,7 +162,8 @@ def user_pairs(users: Sequence[User], secrets: str) -> list[UserPair]:
     if not pairs:
         raise ValueError(
             f"secrets='distribution' needs two distributions, and {users[0].name or 'users[0]'!r} "
-            "has no alternative; pass alternative= to User, or use secrets='distribution-absence'."
+            "has no alternative; pass alternative= to User, or with a table alternatives={class: "
+            "another class}, or use secrets='distribution-absence'."
         )
     return pairs
 
@@ -170,7 +171,10 @@ def user_pairs(users: Sequence[User], secrets: str) -> list[UserPair]:
 def check_users(users: Any) -> list[User]:
     """Return ``users`` as a list, at least one of them."""
     if isinstance(users, User) or not isinstance(users, Iterable):
-        raise TypeError(f"users must be a sequence of User objects, got {users!r}; pass a list.")
+        raise TypeError(
+            "users must be a list of User objects, or a DataFrame with value= the column to sum, "
+            f"got {type(users).__name__}."
+        )
     members = list(users)
     for k, user in enumerate(members):
         if not isinstance(user, User):
