@@ -684,8 +684,11 @@ def test_few_rows_of_one_pair_are_named_and_the_others_are_tested():
             {"estimator": "epsilon"},
             "estimator must be a fitted PufferfishNoiser, PufferfishMicroaggregator or",
         ),
-        ({"table": answers(200).to_numpy()}, "table must be a DataFrame, got ndarray"),
-        ({"table": pl.DataFrame(answers(200)).lazy()}, "table is lazy"),
+        (
+            {"table": answers(200).to_numpy()},
+            "table must be a DataFrame in memory, as an audit looks .* got ndarray; collect",
+        ),
+        ({"table": pl.DataFrame(answers(200)).lazy()}, "got LazyFrame; collect some"),
         ({"table": answers(200)[:0]}, "table has 0 rows"),
         (
             {"table": answers(8)},

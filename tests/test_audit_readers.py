@@ -36,7 +36,7 @@ def findings_alone(monkeypatch):
     monkeypatch.setattr(readers, "boosted", lambda _: boosted(15))
     module = sys.modules["sklearn_puffer._review.audit"]
     monkeypatch.setattr(module, "_notes", lambda *_: [])
-    monkeypatch.setattr(module, "survived", lambda *_: [])
+    monkeypatch.setattr(module, "reidentified", lambda *_: [])
 
 
 def people(seed, n=N):

@@ -36,7 +36,6 @@ from sklearn_puffer._codes.selection import (
     LARGEST_SINGLE,
     Pair,
     Secret,
-    check_few,
     combined,
     learn_column,
     learn_secret,

@@ -25,7 +25,7 @@ from sklearn_puffer._review.exact_tests import (
     RowSplit,
     Secrets,
 )
-from sklearn_puffer._review.measured import Survived, survived, task_of, together
+from sklearn_puffer._review.measured import Survived, reidentified, task_figures, task_of, together
 from sklearn_puffer._review.plan import records
 from sklearn_puffer._review.readers import (
     LIST,
@@ -513,7 +513,9 @@ def audit(
         raw = [fresh(release, secret, release.before, CONTROL) for secret in release.secrets]
         control = judge.attacks(raw)
         done()
-        figures = survived(release.before, release.after, release.parts, release.task)
+        rows = release.before, release.after
+        figures = [] if release.task is None else task_figures(release.task, *rows, release.parts)
+        figures += reidentified(*rows, release.parts.test)
         done()
     certificate, parts = estimator.certificate_, release.parts
     return Audit(

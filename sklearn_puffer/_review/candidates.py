@@ -6,7 +6,6 @@ import inspect
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,11 @@ from sklearn_puffer._codes import (
     WAY_OF_TEXT,
     SecretRule,
     bins_of,
-    check_few,
     edges_of,
     identifier_kind,
     public_columns,
     resolve,
+    secret_pairs_of,
 )
 from sklearn_puffer._documents import __version__, utc_now
 from sklearn_puffer._microaggregator import PufferfishMicroaggregator
@@ -122,30 +121,17 @@ class Given:
         }
         self.order = order_told(rows_of(source, None), [*read.values()])
         self.labelled, self.told = has_row_labels(source), list[Secrets]()
-        for unit, secret in read.items():
-            if "secret_pairs" not in settings:
-                check_few(unit, len(secret.labels))
+        for secret in read.values():
             secret.check_two()
-            self.told.append(Secrets(unit, secret.labels, secret.codes(source.n_rows)))
+        pairs = secret_pairs_of(settings.get("secret_pairs", "all"), [*read.values()])
+        for unit, secret in read.items():
+            coded = [(secret.find(a), secret.find(b)) for a, b in pairs[secret.name]]
+            self.told.append(Secrets(unit, secret.labels, secret.codes(source.n_rows), coded))
         self.frame, orders = frame.reset_index(drop=True), settings.get("categories") or {}
         self.roles, self.facts = _read(self.frame, flat(units), asked, orders)
         self.sensitive: Any = units
         if edges:
             self.sensitive = {name: list(edges.get(name, [])) or None for name in units}
-
-    def secrets(self, held: Any, pairs: Any) -> list[Secrets]:
-        """Return the secrets of rows that are held out, with the pairs that are protected."""
-        found = []
-        for each in self.told:
-            own = pairs.get(each.name, "all") if isinstance(pairs, Mapping) else pairs
-            asked = own if isinstance(own, str) else [list(pair) for pair in own]
-            kept = [
-                (i, j)
-                for (i, a), (j, b) in combinations(enumerate(each.labels), 2)
-                if isinstance(own, str) or [a, b] in asked or [b, a] in asked
-            ]
-            found.append(replace(each.of(np.asarray(held.index)), pairs=kept))
-        return found
 
 
 def _read(
@@ -182,8 +168,8 @@ def _read(
 BINS = 5
 _FEW = 200  # values of a number, up to which noise is tried without bins
 _OF_THE_PLAN = {"epsilon", "sensitive", "public", "ids", "known"}
-_OF_GROUPS = {"groups", "max_group", "within_group"}  # typical rows have none
-_OF_A_CALL = {"verbose", "random_state", "on_uncertified", "remainder"}
+_OF_THE_PLAN |= {"groups", "max_group", "within_group"}  # typical rows have none
+_OF_THE_PLAN |= {"verbose", "random_state", "on_uncertified", "remainder"}  # of a call
 _PRIORS = {"noise", "prior", "strategy", "dependence"}  # with one of these losses may need no cells
 _ALIKE = 0.01  # scores of a task that differ by less are alike
 _ONE_BUDGET = "choose one budget in nats; Plan.curve has others"
@@ -344,7 +330,7 @@ def plan(
     params: dict[str, Any] = {"epsilon": check_positive(epsilon, "epsilon", _ONE_BUDGET)}
     kinds = (PufferfishMicroaggregator, PufferfishSwap, PufferfishNoiser)
     has = {name for kind in kinds for name in inspect.signature(kind).parameters}
-    fixed = sorted(has - _OF_THE_PLAN - _OF_A_CALL - _OF_GROUPS)
+    fixed = sorted(has - _OF_THE_PLAN)
     for name in settings:
         if name not in fixed:
             raise TypeError(
@@ -367,7 +353,7 @@ def plan(
 
 
 def _planned(given: Given, params: Mapping[str, Any], parts: Parts, seed: int) -> Plan:
-    secrets = given.secrets(parts.held, params.get("secret_pairs", "all"))
+    secrets = [each.of(np.asarray(parts.held.index)) for each in given.told]
     parts = replace(parts, held=parts.held.reset_index(drop=True))
     target = next(iter(given.roles["task"]), None)
     task = task_of(target, frame_table(parts.held))

@@ -364,13 +364,6 @@ class Survived:
     after: float
 
 
-def survived(raw: Any, released: Any, parts: RowSplit, task: Task | None) -> list[Survived]:
-    """Return the task's score, and how many rows point to one person."""
-    raw = raw[list(released.columns)]
-    of_task = [] if task is None else task_figures(task, raw, released, parts)
-    return [*of_task, *reidentified(raw, released, parts.test)]
-
-
 def _alike(raw: Any, released: Any) -> list[Name]:
     """Return the columns that are words before and after, or neither: not codes of words."""
     return [name for name in raw if is_words(raw[name]) == is_words(released[name])]

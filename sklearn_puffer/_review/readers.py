@@ -47,16 +47,12 @@ from sklearn_puffer._words import listed, quoted, shown
 
 def in_memory(table: Any, who: str) -> Any:
     """Return a table as a pandas DataFrame; ``who``, such as "a plan", is named in refusals."""
-    if is_lazy(table):
+    kind, table = type(table).__name__, table if is_lazy(table) else readable(table, "table")
+    if is_lazy(table) or not is_frame(table):
         raise TypeError(
-            f"table is lazy ({type(table).__name__}), and {who} looks at rows many times; collect "
-            "it, or some thousand rows of it, into memory first."
-        )
-    table = readable(table, "table")
-    if not is_frame(table):
-        raise TypeError(
-            f"table must be a DataFrame, got {type(table).__name__}; give its columns names, such "
-            "as pandas.DataFrame(table, columns=[...])."
+            f"table must be a DataFrame in memory, as {who} looks at rows many times, got {kind}; "
+            "collect some thousand rows of a lazy one, and give columns of an array names, such as "
+            "pandas.DataFrame(table, columns=[...])."
         )
     frame = as_pandas(table)
     if not len(frame):
