@@ -57,7 +57,6 @@ _INTEGRAL_TOLERANCE = 1e-4
 _MOST_PANELS = 2**14
 _ROUNDS = 64
 _MIXED_TOLERANCE = 1e-6
-_RADII = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)  # within which atoms are near, in scales
 
 
 class _Panels(NamedTuple):
@@ -280,7 +279,7 @@ def _edges(column: NumberEnvelopes, distances: FloatArray) -> FloatArray:
 def _chord_errors(
     panels: _Panels, column: NumberEnvelopes, noise: Noise
 ) -> tuple[FloatArray, FloatArray]:
-    """Return how far log h may lie above its chord, (n,), and below it, (n_sets, n).
+    """Return how far log h may lie above its chord, and below it, (n,) each.
 
     It is at most C h^2 / 8 by the curvature, and M h / 2 by the steepest slope M.
     """
@@ -291,49 +290,9 @@ def _chord_errors(
     with np.errstate(over="ignore"):
         flat = 0.5 * noise.steepest(near, far) * width * _RAISED
         rises = np.maximum(-lowest, 0.0) * width**2 / 8.0 * _RAISED
-        convex = np.maximum(highest + _slope_variance(panels, column, noise, flat), 0.0)
+        convex = np.maximum(highest + 0.25 * _slope_range(noise, least, most) ** 2, 0.0)
         falls = convex * width**2 / 8.0 * _RAISED
     return np.minimum(rises, flat), np.minimum(falls, flat)
-
-
-def _slope_variance(
-    panels: _Panels, column: NumberEnvelopes, noise: Noise, flat: FloatArray
-) -> FloatArray:
-    r"""Bound the variance of the slope of log K over the atoms, given y, shape (n_sets, n).
-
-    The variance is at most the mean square about any c. Let c be the middle of the slopes of the
-    atoms near the panel, whose range is r: the bound is (r/2)^2 + w R^2, where R is the range of
-    all slopes and w the chance of an atom that is not near, at most K(distance) / inf h. The least
-    bound over several radii counts, that of an infinite radius, with w = 0, among them.
-    """
-    atoms, scale = column.atoms, float(noise.axis_scales(1)[0])
-    after = np.searchsorted(atoms, panels.low)
-    right = np.maximum(atoms[np.minimum(after, len(atoms) - 1)] - panels.high, 0.0)
-    nearest = np.minimum(
-        np.where(after > 0, panels.low - atoms[np.maximum(after - 1, 0)], np.inf),
-        np.where(after < len(atoms), right, np.inf),
-    )
-    spread = _slope_range(noise, panels.low - atoms[-1], panels.high - atoms[0])
-    log_least = np.minimum(panels.at_low[1], panels.at_high[1]) - flat
-    smallest = np.broadcast_to(0.25 * spread**2, log_least.shape)
-    for radius in _RADII:
-        reach = nearest * (1.0 + 1e-9) + radius * scale
-        first = np.searchsorted(atoms, panels.low - reach)
-        last = np.searchsorted(atoms, panels.high + reach, side="right") - 1
-        next_one = atoms[np.minimum(last + 1, len(atoms) - 1)]
-        beyond = np.minimum(
-            np.where(first > 0, panels.low - atoms[np.maximum(first - 1, 0)], np.inf),
-            np.where(last < len(atoms) - 1, next_one, np.inf) - panels.high,
-        )
-        chosen = np.maximum(last, first)
-        low = panels.low - atoms[np.minimum(chosen, len(atoms) - 1)]
-        high = panels.high - atoms[np.minimum(first, len(atoms) - 1)]
-        inner = _slope_range(noise, low, high)
-        log_far = noise.log_density(np.maximum(beyond, 0.0)[:, None]) + 1e-9
-        chance = np.exp(np.minimum(log_far - log_least, 0.0))
-        bound = 0.25 * inner**2 + chance * spread**2
-        smallest = np.where(last >= first, np.minimum(smallest, bound), smallest)
-    return smallest
 
 
 def _slope_range(noise: Noise, low: FloatArray, high: FloatArray) -> FloatArray:
@@ -352,7 +311,7 @@ def _panel_suprema(
 ) -> tuple[FloatArray, FloatArray]:
     """Return bounds on the log ratio in each panel, (n_pairs, n), and the largest at an end."""
     rises, falls = _chord_errors(panels, column, noise)
-    height = rises + falls[second]
+    height = rises + falls
     starts = panels.at_low[0, first] - panels.at_low[1, second]
     ends = panels.at_high[0, first] - panels.at_high[1, second]
     top = np.maximum(starts, ends)
@@ -381,8 +340,7 @@ def _log_terms(
     """Return logs of bounds on the integral over each panel, of estimates, and of their gaps."""
     divergence = notion.divergence
     assert not isinstance(divergence, Supremum)
-    raised, falls = _chord_errors(panels, column, noise)
-    lowered = falls[second]
+    raised, lowered = _chord_errors(panels, column, noise)
     above = [side[0, first] + raised for side in (panels.at_low, panels.at_high)]
     below = [side[1, second] - lowered for side in (panels.at_low, panels.at_high)]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
