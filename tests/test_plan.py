@@ -22,7 +22,13 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier
 
-from sklearn_puffer import PufferfishMicroaggregator, PufferfishNoiser, PufferfishSwap, plan
+from sklearn_puffer import (
+    PufferfishMicroaggregator,
+    PufferfishNoiser,
+    PufferfishSwap,
+    PufferfishWarning,
+    plan,
+)
 from sklearn_puffer._review import candidates, measured
 from sklearn_puffer._review.candidates import _of_people
 from sklearn_puffer._review.exact_tests import Budget, RowSplit, Secrets
@@ -153,6 +159,12 @@ def test_an_estimator_releases_new_rows_and_can_be_fitted_to_all(found):
         assert again.get_params() == row.estimator.get_params()
         assert row.estimator.certificate_.n_rows == 720
         assert len(again.transform(people(300, seed=5))) == 300
+
+
+def test_a_fit_to_other_rows_warns_as_any_fit_does(found):
+    ordered = people().sort_values("group", ignore_index=True)
+    with pytest.warns(PufferfishWarning, match="order"):
+        found.estimator(labels_of(found).index("typical rows"), refit=ordered)
 
 
 @pytest.mark.slow

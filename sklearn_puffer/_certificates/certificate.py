@@ -519,15 +519,11 @@ loan by at most a factor of e^0.5 = 1.649.
                 'yours may, fit with adversaries="confidence".'
             )
         taken += [model.warning() for model in self.models if model.weak]
-        if self.other_priors.awaited:
+        awaited = self.other_priors.awaited
+        if awaited or (self.other_priors.around is None and self.strategy != "sensitivity"):
             taken.append(
-                "readers who know the population better than these rows may learn more; "
-                "certificate_.over_set says how much."
-            )
-        if self.other_priors.around is None and self.strategy != "sensitivity":
-            taken.append(
-                "readers whose prior differs from this one may learn more; "
-                "certificate_.against(prior) says how much."
+                "readers whose prior differs from this one may learn more; certificate_."
+                f"{'over_set' if awaited else 'against(prior)'} says how much."
             )
         if self.dependence not in ("joint", "independent users"):
             taken.append(

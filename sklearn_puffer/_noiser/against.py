@@ -86,8 +86,9 @@ class Against:
     def __str__(self) -> str:
         verdict = "holds" if self.holds else "DOES NOT HOLD"
         budget, loss = self.notion.budget_name(), short_number(self.loss)
-        proven = any(pair.source == "theorem" for pair in self.pairs)
-        bound = ", a bound, as the exact loss is out of reach" * proven
+        bound = ""
+        if any(pair.source == "theorem" for pair in self.pairs):
+            bound = ", a bound, as the exact loss is out of reach"
         return (
             f"Against this prior ({verdict}): {budget}, proven loss {loss}{bound}; another prior "
             "has a loss of its own."

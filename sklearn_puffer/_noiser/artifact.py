@@ -12,7 +12,7 @@ from sklearn_puffer._base import RetiredError, gone
 from sklearn_puffer._codes import Column
 from sklearn_puffer._documents import FieldError, Fields, all_written, stated, written
 from sklearn_puffer._noise import MixedNoise, Mixing, without_mixings
-from sklearn_puffer._noiser.assumptions import OF_A_SAMPLE, ROBUST
+from sklearn_puffer._noiser.assumptions import ROBUST
 from sklearn_puffer._noiser.release import (
     ColumnRelease,
     fingerprint,
@@ -139,10 +139,6 @@ _PRIORS = {
     "the prior of": "what a classifier learns about the secrets from the released columns",
     "the fitted Gaussian prior": "normal distributions fitted to the rows",
 }
-_SAMPLE = (
-    " The distributions were learnt from a sample of the rows, chosen by the values of released "
-    "columns, and the guarantee is about rows with such values alone."
-)
 
 
 def _known(release: Any) -> list[Name] | None:
@@ -173,7 +169,7 @@ def _prior(release: Any) -> tuple[str, bool]:
         knows += "; the further ones that the noiser was given are covered as well"
     told = (
         f"The prior is {knows}; the reader knows nothing else of a row. Who knows another "
-        f"distribution{because} may learn more.{_SAMPLE if OF_A_SAMPLE in prior else ''}"
+        f"distribution{because} may learn more."
     )
     return told, robust
 

@@ -16,8 +16,6 @@ from sklearn_puffer._words import listed, shown
 from sklearn_puffer.fits import GaussianFit, MixtureFit
 from sklearn_puffer.notions import Notion
 
-OF_A_SAMPLE = " of a sample of "
-"""In the name of a prior that earlier versions learnt from some of the rows (max_rows=)."""
 _FITTED = {GaussianFit: "a Gaussian", MixtureFit: "a Gaussian mixture"}
 
 

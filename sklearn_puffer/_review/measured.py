@@ -287,7 +287,7 @@ class Measurer:
     def tried(self, candidate: Candidate) -> Candidate:
         """Fit a candidate and measure its release; where that fails it is refused."""
         try:
-            fitted = replace(candidate, estimator=candidate.fit(self.parts.fitted))
+            fitted = replace(candidate, estimator=candidate.fit_quietly(self.parts.fitted))
             released = self.released(fitted)
         except _REFUSALS as error:
             return replace(candidate, verdict="refused", reason=on_one_line(error))
@@ -308,7 +308,9 @@ class Measurer:
         for piece in counted(pieces, "folds"):
             others = np.setdiff1d(np.arange(len(held)), piece)
             alone = len(pieces) == 1
-            drawn = copy.copy(candidate.estimator if alone else candidate.fit(held.iloc[others]))
+            drawn = copy.copy(
+                candidate.estimator if alone else candidate.fit_quietly(held.iloc[others])
+            )
             drawn.random_state = self.seed
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

@@ -139,9 +139,13 @@ class Candidate:
     def fit(self, rows: Any) -> Any:
         """Return the fitted estimator."""
         y = None if self.label_column is None else rows[self.label_column]
+        return self.kind(**self.params).fit(rows, y)
+
+    def fit_quietly(self, rows: Any) -> Any:
+        """Return the fitted estimator without the warnings of `fit`, which the plan tells."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return self.kind(**self.params).fit(rows, y)
+            return self.fit(rows)
 
     @property
     def allowed(self) -> float:
