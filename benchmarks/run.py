@@ -52,7 +52,7 @@ QUOTED = (
     "transform, 1,000,000 x 10, lattice atoms, DataFrame",
     "exact scale, 1,000 users in 20 classes, random, distribution",
     "exact scale, 1,000 distinct users, random, distribution",
-    "20,000 ledger checks, one scale, always another",
+    "20,000 ledger checks, Laplace",
     "PufferfishSGDRegressor.fit, 1,000,000 x 20, independent records",
 )
 HEADER = ("measured", "ours", "peer", "peer's", "ratio", "target", "reached")
