@@ -254,6 +254,18 @@ def test_where_constants_change_about_as_little_a_plan_says_what_may_keep_more(f
     assert "other budgets" not in found.advice()
 
 
+@pytest.mark.slow
+def test_where_nothing_keeps_much_a_plan_names_the_column_that_tells_most_by_itself(found):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(150, 7)), columns=list("abcdefg")).round(2)
+    table["ill"] = rng.random(150) < 0.4
+    table["d"] += 4.0 * table["ill"]
+    told = plan(table, "ill", n_prototypes=3)
+    assert not told.trials[0].change < 0.9 * told.bare.change
+    assert "by itself 'd' tells most" in told.notes[-1]
+    assert "tells most" not in str(found.notes)
+
+
 # ------------------------------------------------------------------------------- what is tried
 
 

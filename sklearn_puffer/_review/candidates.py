@@ -29,8 +29,8 @@ from sklearn_puffer._noiser import PufferfishNoiser
 from sklearn_puffer._review import measured
 from sklearn_puffer._review.exact_tests import RowSplit, Secrets
 from sklearn_puffer._review.measured import MEASURED, Measurer, Parts, task_of
-from sklearn_puffer._review.plan import Attacked, Candidate, ColumnFacts, Plan, flat, ranked
-from sklearn_puffer._review.readers import in_memory, threads_for
+from sklearn_puffer._review.plan import NEARLY, Attacked, Candidate, ColumnFacts, Plan, flat, ranked
+from sklearn_puffer._review.readers import boosted, in_memory, seen, threads_for
 from sklearn_puffer._rows import order_told, refuse_twice, rows_of
 from sklearn_puffer._swap import PufferfishSwap
 from sklearn_puffer._tables import (
@@ -376,6 +376,8 @@ def _planned(given: Given, params: Mapping[str, Any], parts: Parts, seed: int) -
         *_of_rows(given, measurer, [row.attack for row in (raw, *done)]),
         *_of_people(given, measurer, owned=owned),
     ]
+    if not any(row.is_useful(bare, NEARLY) for row in rows):
+        notes += _most_telling(measurer)
     return Plan(
         sensitive=tuple(given.roles["sensitive"]),
         facts=given.facts,
@@ -415,6 +417,21 @@ def _of_rows(given: Given, measurer: Measurer, attacks: Sequence[Attacked | None
         told = f"which makes 95 % intervals of attacks up to {width:.2f} wide"
         told = told if width < math.inf else "too few to judge an attack"
         yield f"{len(measurer.parts.held)} rows are measured, {told}: plan on more if you can."
+
+
+def _most_telling(measurer: Measurer) -> Iterator[str]:
+    """Yield which column tells most by itself, as few trees find."""
+    raw, few = seen(measurer.parts.held, measurer.columns), {"boosted": boosted(20)}
+    told = dict[Name, float]()
+    for name in counted(list(measurer.columns), "columns"):
+        attack = measured.attacked(raw[[name]], measurer.secrets, measurer.split, few)
+        told |= {} if attack is None else {name: attack.auc}
+    if len(told) > 1:
+        most = max(told, key=lambda name: told[name])
+        yield (
+            f"by itself {quoted(most)} tells most (AUC {told[most]:.2f}): leave it out first, "
+            "where fewer columns are to keep more."
+        )
 
 
 def _of_people(given: Given, measurer: Measurer, *, owned: bool) -> Iterator[str]:
