@@ -377,7 +377,7 @@ class Plan(Document):
                 "No setting keeps both the guarantee and the rows, as nothing but constants would "
                 f"change less ({self.bare.change:.3g} standard deviations). {more}"
             )
-        row, near = self.trials[0], self._alike()
+        row = self.trials[0]
         task = f", {self.score} {row.task:.3f} for {shown(self.task)}"
         task = "" if math.isnan(row.task) else task
         attack = f", and the best attack found reaches AUC {row.attack}" if row.attack else ""
@@ -387,21 +387,14 @@ class Plan(Document):
             f"{self.bare.change:.3g}), {row.rows_equal:.0%} of the rows stay as they are{task}"
             f"{attack} (estimates)."
         )
-        if near:
+        if task and len(self.trials) > 1:
             advice += (
-                f" By {self.score} rows {', '.join(map(str, near))} are alike (chance makes up to "
-                f"{self.within:.2g} on the rows that were measured): the least change decides."
+                f" Rows whose {self.score} is within {self.within:.2g} of the best, as chance has "
+                "it on the rows that were measured, are alike: there the least change decides."
             )
         if row.is_useful(self.bare, NEARLY):
             return advice
         return f"{advice} That is nearly what constants change. {more}"
-
-    def _alike(self) -> list[int]:
-        """Return the rows whose scores differ from the best one by chance, where several do."""
-        useful = [k for k, row in enumerate(self.trials) if row.is_useful(self.bare)]
-        best = max((self.trials[k].task for k in useful), default=math.nan)
-        near = [k for k in useful if self.trials[k].task >= best - self.within]
-        return near if len(near) > 1 else []
 
     def curve(
         self,
