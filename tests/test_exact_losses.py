@@ -564,15 +564,6 @@ def test_priors_of_two_kinds_are_refused():
         LossTable([PriorPair(column, mixture)])
 
 
-@pytest.mark.slow
-def test_best_estimates_lie_within_their_intervals():
-    p, q = Discrete.from_counts([0, 1, 3], [3, 1, 2]), Discrete.from_counts([0, 1, 4], [1, 4, 1])
-    for noise, notion in product(NOISES, NOTIONS):
-        losses = LossTable([PriorPair(p, q)], notion).losses(noise)[0]
-        lower, upper = ends(p, q, noise, notion)
-        assert np.all((lower <= losses) & (losses <= upper))
-
-
 @pytest.mark.parametrize(
     ("noise", "notion", "share"),
     [

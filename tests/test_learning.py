@@ -262,7 +262,7 @@ def test_losses_of_independent_columns_are_those_of_the_loss_table():
         [p], [q] = (
             list(of.values()) for of in ({name: fitted.priors_["s"][s][name,]} for s in (0, 1))
         )
-        total += LossTable([PriorPair(p, q)]).losses(Laplace(fitted.theta_[name]))[0]
+        total += LossTable([PriorPair(p, q)]).intervals(Laplace(fitted.theta_[name]))[1][0]
     assert fitted.certificate_.table["upper"].tolist() == pytest.approx(total.tolist(), abs=1e-9)
 
 

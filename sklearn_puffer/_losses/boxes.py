@@ -229,11 +229,8 @@ def _axes_of(priors: Sequence[Discrete]) -> list[FloatArray]:
 
 
 def _is_tight(panels: Panels, notion: Notion) -> bool:
-    divergence = notion.divergence
-    if isinstance(divergence, PowerMean):  # with events left out an interval has one end
-        divergence = PowerMean(divergence.alpha)
     for one_way in (panels, panels.swapped()):
-        low, high = interval_of(one_way, divergence)
+        low, high = interval_of(one_way, notion.divergence)
         # finer boxes do not make masses more exact
         known = 0.5 * float((one_way.p_high - one_way.p_low).sum()) if notion.is_chance else 0.0
         if not high - low <= max(_TOLERANCE * max(high, 1e-2 * notion.budget), known):

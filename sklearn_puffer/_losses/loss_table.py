@@ -82,8 +82,9 @@ class LossTable:
     >>> from sklearn_puffer.noise import Laplace
     >>> from sklearn_puffer.priors import Discrete, PriorPair
     >>> table = LossTable([PriorPair(Discrete([0], [1.0]), Discrete([3], [1.0]))])
-    >>> table.losses(Laplace(2.0)).round(12).tolist()
-    [[1.5, 1.5]]
+    >>> lower, upper = table.intervals(Laplace(2.0))
+    >>> lower.round(12).tolist(), upper.round(12).tolist()
+    ([[1.5, 1.5]], [[1.5, 1.5]])
     """
 
     def __init__(self, pairs: Sequence[PriorPair], notion: Notion = _PURE) -> None:
@@ -100,30 +101,8 @@ class LossTable:
             group for members in linked for group in _groups(self._priors, self._numbers, members)
         ]
 
-    def losses(self, noise: Noise) -> FloatArray:
-        """Return the best estimates, no bounds: of the loss from p to q, then from q to p.
-
-        Parameters
-        ----------
-        noise : Noise
-            With its scales.
-
-        Returns
-        -------
-        ndarray of shape (n_pairs, 2)
-            In the unit of the notion's budget.
-        """
-        check_noise(noise)
-        if self._on_grids(noise):
-            groups = counted(self._groups, "groups of pairs")
-            return self._collected([group.losses(noise) for group in groups])
-        lower, upper = self.intervals(noise)
-        with np.errstate(invalid="ignore"):
-            middle = lower + 0.5 * (upper - lower)
-        return np.where(np.isfinite(upper), middle, upper)
-
     def intervals(self, noise: Noise, budget: float | None = None) -> tuple[FloatArray, FloatArray]:
-        """Return proven lower and upper ends of the same losses.
+        """Return proven lower and upper ends of the loss from p to q, then from q to p.
 
         Where `interval` last computed a pair with a budget, for this noise, its ends are returned:
         away from the budget they may be 1e-6 of it apart.
@@ -337,15 +316,6 @@ class _Group:
         self._p, self._q = np.ascontiguousarray(numbers.T)
         self._held = grid
         self._mixings: Mixings = ()
-
-    def losses(self, noise: Noise) -> FloatArray:
-        grid = self._grid(noise.mixings)
-        theta = np.maximum(noise.axis_scales(grid.n_axes), grid.shortest_scales)
-        sums = grid.sums(theta)
-        if sums is None:
-            least = partial(_log_extremes, spare=-grid.log_rounding[0])
-            return self._suprema(grid.log_sums(theta), least)
-        return self._suprema(sums, _extremes)
 
     def intervals(self, noise: Noise) -> tuple[FloatArray, FloatArray]:
         grid = self._grid(noise.mixings)
