@@ -398,7 +398,6 @@ class Fuzz:
             "epsilon": [0.1, 1.0, 5, 1e-8],
             "alpha": [2.0, 1.01, 30],
             "correlation": [0.0, 0.3, [0.5, 0.2], np.eye(3)],
-            "secrets": ["all", [0], [0, 1]],
             "data_norm": [1.0, 2],
             "l2": [0.0, 0.1],
             "clip": [None, 0.5],

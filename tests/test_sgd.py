@@ -20,6 +20,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.utils.estimator_checks import check_estimator
+from test_descent_losses import shifts
 from test_iteration import record_losses
 
 from sklearn_puffer import PufferfishSGDClassifier, PufferfishSGDRegressor
@@ -288,7 +289,6 @@ def iteration(n_records=60, batch_size=4, *, at_every_step=True, **changes):
 DEPENDENCES = {
     "independent": Dependence(),
     "alike": Dependence(0.2, sensitivity=1.5, distance=1.0),
-    "alike, some": Dependence(0.2, 1.5, 1.0, records=(3, 20)),
     "lags": Dependence(np.array([1.0, 0.5, 0.25]), 1.5, 1.0),
     "matrix": Dependence(0.3 * np.ones((60, 60)) + 0.7 * np.eye(60), 1.5, 1.0),
 }
@@ -311,8 +311,6 @@ def test_the_unit_loss_is_at_least_that_of_every_secret_record(name, factor):
         step=0.5,
         contractions=factor,
     )
-    if dependence.records is not None:
-        losses = losses[list(dependence.records)]
     assert unit >= losses.max() * (1.0 - 1e-12)
     assert unit <= losses.max() * (1.0 + 1e-9 if np.ndim(dependence.correlation) == 0 else 1.5)
 
@@ -329,7 +327,6 @@ def test_noise_at_the_end_hides_the_sum_of_all_moves(name):
         lipschitz=1.0,
         sensitivity=dependence.sensitivity,
         step=0.5,
-        records=dependence.records,
     )
     assert unit == pytest.approx(s.sum() ** 2, rel=1e-9)
 
@@ -382,27 +379,11 @@ def test_the_mean_of_the_last_steps_loses_at_least_what_any_secret_record_loses(
     problem = iteration(
         58, at_every_step=False, n_averaged=n_averaged, factor=factor, diameter=diameter
     )
-    own, other = problem._displacements(dependence)
-    most = max(
-        mean_apart(problem, problem._shifts_given_step(own, other, step)) ** 2 for step in range(15)
-    )
+    most = max(mean_apart(problem, shifts(problem, dependence, k)) ** 2 for k in range(58))
     unit = problem.unit_loss(dependence, 2.0)
     assert unit >= most * (1.0 - 1e-12)
     if diameter > 1e3:
         assert unit == pytest.approx(most, rel=1e-9)
-
-
-@pytest.mark.parametrize("records", [(0,), (5, 17), (40,), (59,), (0, 59)])
-@pytest.mark.parametrize("factor", [1.0, 0.9])
-def test_the_mean_of_the_last_steps_hides_the_declared_records(factor, records):
-    dependence = Dependence(0.1, 1.5, 1.0, records=records)
-    problem = iteration(at_every_step=False, n_averaged=5, factor=factor)
-    own, other = problem._displacements(dependence)
-    losses = [
-        mean_apart(problem, problem._shifts_given_step(own, other, record // 4)) ** 2
-        for record in records
-    ]
-    assert problem.unit_loss(dependence, 2.0) == pytest.approx(max(losses), rel=1e-9)
 
 
 @pytest.mark.parametrize("name", ["lags", "matrix"])
@@ -438,7 +419,7 @@ def test_one_record_moves_the_mean_of_the_last_steps_by_no_more_than_is_guarante
         chosen.run(each, y, None, lambda done: None) for each, y in zip(X, targets, strict=True)
     ]
     problem = chosen.iteration(40, 3, at_every_step=False)
-    unit = problem.unit_loss(Dependence(records=(place,)), 2.0)
+    unit = problem.unit_loss(Dependence(), 2.0)
     assert np.linalg.norm(ends[0] - ends[1]) <= math.sqrt(unit) + problem.error(1.0)
 
 
@@ -511,14 +492,6 @@ def test_a_label_alone_may_change_the_whole_gradient():
     chosen = model._descent(100, 3)
     sensitivity, distance = model._sensitivity(chosen)
     assert sensitivity * distance >= 2.0 * chosen.gradient_bound
-
-
-def test_a_record_that_is_forgotten_needs_less_noise():
-    late, early = (
-        fitted(PufferfishSGDRegressor(l2=1.0, secrets=secrets)).certificate_
-        for secrets in ("all", [0, 5])
-    )
-    assert early.sigma < 0.1 * late.sigma
 
 
 # ------------------------------------------------------------- against the exact Renyi divergence
@@ -1012,8 +985,6 @@ BAD = {
                     (np.eye(20) + np.eye(20, k=1), ValueError),
                     (np.full((20, 20), 2.0), ValueError),
                     (np.full((20, 20), -0.5) + 1.5 * np.eye(20), ValueError)],
-    "secrets": [("some", ValueError), ([], TypeError), ([0.5], TypeError), ([20], ValueError),
-                ([-1], ValueError), (3, TypeError)],
     "data_norm": [(0.0, ValueError), (math.inf, ValueError), ("1", TypeError), (1e60, ValueError)],
     "clip": [(0.0, ValueError), (-1.0, ValueError), ("1", TypeError)],
     "l2": [(-1.0, ValueError), (True, TypeError), ("1", TypeError)],

@@ -55,15 +55,12 @@ from scipy.special import expit
 
 from sklearn_puffer._base import (
     FloatArray,
-    as_array,
-    check_choice,
     check_positive,
     refuse_masked,
 )
 from sklearn_puffer._descent.guarantee import Dependence, Iteration
 from sklearn_puffer._noise import Sampler
 from sklearn_puffer._numerics import UNIT
-from sklearn_puffer._words import plain
 from sklearn_puffer.iteration import contraction
 from sklearn_puffer.notions import RenyiPufferfish
 
@@ -420,21 +417,3 @@ def check_correlation(value: Any, n_records: int) -> Any:
             "correlation must be a number, an array by distance in the order, or a matrix of "
             f"shape {(n_records, n_records)}, got {value!r}."
         ) from None
-
-
-def check_records(secrets: Any, n_records: int) -> tuple[int, ...] | None:
-    """Return the positions of the secret records, or None for all."""
-    if isinstance(secrets, str):
-        check_choice(secrets, "secrets", ["all"])
-        return None
-    positions = as_array(secrets, "secrets")
-    if positions.ndim != 1 or positions.size == 0 or positions.dtype.kind not in "iu":
-        raise TypeError(
-            f'secrets must be "all" or a list of positions of records, got {secrets!r}.'
-        )
-    if positions.min() < 0 or positions.max() >= n_records:
-        raise ValueError(
-            f"secrets must hold positions from 0 to {n_records - 1}, got "
-            f"{plain(positions.min())} to {plain(positions.max())}."
-        )
-    return tuple(np.unique(positions).tolist())

@@ -40,7 +40,6 @@ from sklearn_puffer._descent.descent import (
     check_correlation,
     check_flag,
     check_penalty,
-    check_records,
     scale_rows,
 )
 from sklearn_puffer._descent.guarantee import (
@@ -81,7 +80,6 @@ class NoisyDescent(CertifiedEstimator):
     _: KW_ONLY
     alpha: float = 2.0
     correlation: Any = 0.0
-    secrets: Any = "all"
     data_norm: float = 1.0
     clip: float | None = None
     l2: float = 0.0
@@ -299,12 +297,7 @@ class NoisyDescent(CertifiedEstimator):
         """Return the declared dependence of the records."""
         correlation = check_correlation(self.correlation, n_records)
         sensitivity, distance = self._sensitivity(descent)
-        return Dependence(
-            correlation=correlation,
-            sensitivity=sensitivity,
-            distance=distance,
-            records=check_records(self.secrets, n_records),
-        )
+        return Dependence(correlation, sensitivity, distance)
 
     def _at_every_step(self, correlation: Any) -> bool:
         """Return whether noise is added at every step."""
@@ -364,8 +357,6 @@ class PufferfishSGDRegressor(RegressorMixin, NoisyDescent):
         How far the other records move with a secret one: a number rho for all pairs, an array by
         the distance of their positions (1 first, 0 beyond its end), or a matrix of shape
         (n_records, n_records). 0 is differential privacy of each record, 1 is group privacy.
-    secrets : "all" or list of int, default="all"
-        The positions of the records that are secret.
     data_norm : float, default=1.0
         Longer rows of X are scaled to this Euclidean norm. Declare it; do not learn it.
     clip : float or None, default=None
@@ -499,8 +490,6 @@ class PufferfishSGDClassifier(ClassifierMixin, NoisyDescent):
     epsilon, alpha : float, default=1.0 and 2.0
         Budget in nats, and Renyi order, as for `PufferfishSGDRegressor`.
     correlation : float or array-like, default=0.0
-        As for `PufferfishSGDRegressor`.
-    secrets : "all" or list of int, default="all"
         As for `PufferfishSGDRegressor`.
     data_norm : float, default=1.0
         Longer rows of X are scaled to this Euclidean norm. Declare it; do not learn it.

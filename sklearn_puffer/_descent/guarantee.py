@@ -41,7 +41,7 @@ from typing import Any
 
 import numpy as np
 
-from sklearn_puffer._base import FloatArray, IntArray
+from sklearn_puffer._base import FloatArray
 from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._documents import FoldedDocument, Page, Section, __version__, utc_now
 from sklearn_puffer._noise import FINEST, coarse_enough, grid_step, sampler_loss
@@ -52,7 +52,6 @@ from sklearn_puffer.notions import RenyiPufferfish
 
 _OUTWARDS = 1.0 + 1e-12  # more than the rounding of the few operations it stands for
 _TOLERANCE = 1e-10
-_LEAST_SHARE = 1e-30  # smaller ones count as that: their squares are floats
 
 
 @dataclass(frozen=True)
@@ -68,14 +67,11 @@ class Dependence:
         may change completely.
     distance : float
         Between two values of a record within the declared bounds.
-    records : tuple of int or None
-        The positions of the records that are secret; None for all.
     """
 
     correlation: Any = 0.0
     sensitivity: float = math.inf
     distance: float = 1.0
-    records: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -154,26 +150,13 @@ class Iteration:
 
     def unit_loss(self, dependence: Dependence, alpha: float) -> float:
         """Return the loss of the worst record at sigma = 1, without rounding."""
-        if np.ndim(dependence.correlation):
-            # no secret record has larger sums of shifts to the end (see (2) in `iteration`),
-            # also where the ball's diameter replaces the first shifts
-            worst = worst_shifts(
-                dependence.correlation,
-                self.n_records,
-                dependence.distance,
-                batch_size=self.batch_size,
-                records=dependence.records,
-                **self._bounds(dependence),
-            )
-            return self._unit_loss(worst, alpha)
-        secret, other = self._displacements(dependence)
-        if self.n_averaged > 1:
-            apart = self._distances_of_means(secret, other)[self._worst_secret_steps(dependence)]
-            return float((alpha * np.square(apart) / 2.0 * _OUTWARDS).max())
-        records = dependence.records
-        last = self.n_records - 1 if records is None else max(records or (0,))
-        s = self._shifts_given_step(secret, other, last // self.batch_size)
-        return self._unit_loss(s, alpha)
+        if self.n_averaged > 1 and np.ndim(dependence.correlation) == 0:
+            apart = self._distance_of_means(dependence)
+            return alpha * apart**2 / 2.0 * _OUTWARDS
+        # no record has larger sums of shifts to the end (see (2) in `iteration`), also where the
+        # ball's diameter replaces the first shifts
+        worst = self._shifts(dependence, self.n_records, self.batch_size)
+        return self._unit_loss(worst * _OUTWARDS, alpha)
 
     def loss(self, unit_loss: float, sigma: float, alpha: float) -> float:
         """Return the loss for this unit loss, rounding included, rounded up."""
@@ -193,30 +176,20 @@ class Iteration:
 
     # ------------------------------------------------------------------------------ shifts of steps
 
-    def _displacements(self, dependence: Dependence) -> tuple[float, float]:
-        """Return how far the secret record and another one move a step with one record."""
-        secret, other = worst_shifts(
+    def _shifts(
+        self, dependence: Dependence, n_records: int, batch_size: int, **options: Any
+    ) -> FloatArray:
+        """Return how far each step moves with the record that loses most."""
+        return worst_shifts(
             dependence.correlation,
-            2,
+            n_records,
             dependence.distance,
-            batch_size=1,
-            records=[0],
-            **self._bounds(dependence),
-        ).tolist()
-        return secret, other
-
-    def _bounds(self, dependence: Dependence) -> dict[str, float]:
-        """Return the bounds on how far a record moves a step."""
-        sensitivity = dependence.sensitivity
-        return {"lipschitz": self.gradient_bound, "sensitivity": sensitivity, "step": self.step}
-
-    def _shifts_given_step(self, secret: float, other: float, step: int) -> FloatArray:
-        """Return the shifts (T,) of equally correlated records, the secret one in ``step``."""
-        sizes = np.full(self.n_steps, self.batch_size)
-        sizes[-1] = self.n_records - self.batch_size * (self.n_steps - 1)
-        shifts = other * (sizes / self.batch_size)
-        shifts[step] = (secret + other * (sizes[step] - 1.0)) / self.batch_size
-        return shifts * _OUTWARDS
+            batch_size=batch_size,
+            lipschitz=self.gradient_bound,
+            sensitivity=dependence.sensitivity,
+            step=self.step,
+            **options,
+        )
 
     def _unit_loss(self, s: FloatArray, alpha: float) -> float:
         if not self.at_every_step:
@@ -242,41 +215,23 @@ class Iteration:
             z.append(self.factor * min(z[-1], self.diameter) + shift)
         return np.array(z[1:]) * (1.0 + 4e-16 * s.size) * _OUTWARDS
 
-    def _distances_of_means(self, secret: float, other: float) -> FloatArray:
-        """Return the distance of the means of the last steps, for each step of the secret record.
+    def _distance_of_means(self, dependence: Dependence) -> float:
+        """Return the largest distance of the means of the last steps, of records alike in pairs.
 
-        It is that of records that all move alike, plus what the secret one moves more; see the
-        module.
+        It is that of records that all move alike, plus what the secret one moves more in the first
+        of these steps; see the module.
         """
+        secret, other = self._shifts(dependence, 2, 1, records=[0]).tolist()
         alike, m = 0.0, self.n_averaged
+        room = 1.0 + 4e-16 * m
         if other > 0.0:
-            s = self._shifts_given_step(other, other, self.n_steps - 1)
-            alike = float(np.mean(self._distances(s)[-m:])) * (1.0 + 4e-16 * m)
+            sizes = np.full(self.n_steps, self.batch_size)
+            sizes[-1] = self.n_records - self.batch_size * (self.n_steps - 1)
+            last = self._distances(other * (sizes / self.batch_size) * _OUTWARDS)[-m:]
+            alike = float(np.mean(last)) * room
         more = max(secret - other, 0.0) / self.batch_size
-        powers = self._powers()
-        sums = np.cumsum(powers[:m]) / m * (1.0 + 4e-16 * m)
-        before = sums[-1] * powers[self.n_steps - m : 0 : -1]
-        shares = np.minimum(np.concatenate((before, sums[::-1])) * _OUTWARDS, 1.0)
-        return (alike + more * shares) * _OUTWARDS
-
-    def _powers(self) -> FloatArray:
-        """Return 1, c, c^2, ... (T + 1,), at least `_LEAST_SHARE`."""
-        ages = np.arange(self.n_steps + 1, dtype=np.float64)
-        powers: FloatArray = np.maximum(np.power(self.factor, ages), _LEAST_SHARE)
-        return powers
-
-    def _worst_secret_steps(self, dependence: Dependence) -> IntArray:
-        """Return the steps of secret records that may have the largest loss.
-
-        A record before the averaged steps moves their mean the less, the earlier it comes; a record
-        in one of them the less, the later it comes.
-        """
-        first = self.n_steps - self.n_averaged
-        if dependence.records is None:
-            return np.array([first])
-        steps = np.unique(np.array(dependence.records) // self.batch_size)
-        early, late = steps[steps <= first][-1:], steps[steps >= first][:1]
-        return np.concatenate((early, late))
+        share = min(float(np.power(self.factor, np.arange(m)).mean()) * room * _OUTWARDS, 1.0)
+        return float((alike + more * share) * _OUTWARDS)
 
     def _restarted_shifts(self, s: FloatArray) -> list[FloatArray]:
         """Return sequences of shifts of the last steps, each of which gives a bound.
@@ -357,13 +312,9 @@ def assumptions(dependence: Dependence, other_targets: str, further: Sequence[st
     ``other_targets`` ends the sentence on how other records move; ``further`` are the sentences of
     one estimator.
     """
-    secret = "any two values of any record are protected against each other."
-    if dependence.records is not None:
-        n_chosen = len(dependence.records)
-        secret = f"any two values of each of {n_chosen} chosen records are protected."
     return [
-        "A secret is the value of one whole record, its features and its target together; "
-        + secret,
+        "A secret is the value of one whole record, its features and its target together; any two "
+        "values of any record are protected against each other.",
         _about_dependence(dependence, other_targets),
         "Records are used in the order given, which may be known.",
         "The number of records, all parameters of the estimator (bounds, learning rate, batch "
