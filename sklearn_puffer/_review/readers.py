@@ -373,17 +373,17 @@ def joining(release: Release, secrets: Secrets) -> Iterator[Reader]:
     """Yield the readers who know a label: one for each of its most frequent values."""
     if release.task is None:
         return
-    name, values, rows = release.task.name, release.task.target, release.after
+    name, rows = release.task.name, release.after
+    values = release.raw[name]
     kinds = label_kinds(values)
     seen = rows.assign(**{one_more(list(rows), f"{name} as it is"): kinds})
     claims = {"boosted": learnt(boosted(40), seen, seen, release.parts, secrets)}
-    counts = np.bincount(kinds[kinds >= 0])  # a quarter of tied numbers may be empty
-    often = [kind for kind in np.argsort(-counts, kind="stable").tolist() if counts[kind]]
+    often = np.argsort(-np.bincount(kinds[kinds >= 0]), kind="stable")
     knows = f"the {shown(name)} of each person, and released rows of others with theirs"
     for kind in often[:_MOST_LABELS]:
         among = kinds == kind
-        first = values[among][0]
-        which = shown(first) if len(np.unique(values[among])) == 1 else f"near {first:.4g}"
+        first = values[among].iloc[0]
+        which = shown(first) if values[among].nunique() == 1 else f"near {first:.4g}"
         reader = f"joins {shown(name)}: {which}"
         yield Reader(reader, knows, secrets, claims, release.joined, equal_rows(rows), among)
 
@@ -394,15 +394,11 @@ def known_rows(values: Array) -> Array:
     return np.flatnonzero(np.array(there, dtype=bool))
 
 
-def label_kinds(values: Array) -> Array:
-    """Return codes of the values of a label; numbers of many values are cut at quartiles."""
-    there = known_rows(values)
-    kinds = np.full(len(values), -1, dtype=np.intp)
-    atoms, kinds[there] = np.unique(values[there], return_inverse=True)
-    if values.dtype.kind in "iuf" and len(atoms) > _BINS**2:
-        ends = np.quantile(values[there], np.linspace(0.0, 1.0, _BINS + 1)[1:-1])
-        kinds[there] = np.searchsorted(ends, values[there])
-    return kinds
+def label_kinds(values: Any) -> Array:
+    """Return codes of a label, -1 of missing values, of numbers of many values their quarters."""
+    if getattr(values.dtype, "kind", "") in "iuf" and values.nunique() > _BINS**2:
+        values = np.ceil(values.rank(pct=True) * _BINS)
+    return np.asarray(values.astype("category").cat.codes, dtype=np.intp)
 
 
 # ------------------------------------------------------------------------------ what is audited
