@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sklearn_puffer._certificates.certificate_figures import ColumnUtility, SetLoss
@@ -70,7 +70,7 @@ def seed_sentence(seed: Any) -> str:
 
 def marked_risks(assumptions: Sequence[str]) -> list[str]:
     """Return the assumptions that limit the guarantee, the gravest first."""
-    marks = ("NOTHING is guaranteed", "does NOT cover that", "NOT protected")
+    marks = ("NOTHING is guaranteed", "does NOT cover that", "NOT protected", "are NOT covered")
     return [said for mark in marks for said in assumptions if mark in said]
 
 
@@ -83,6 +83,34 @@ ONLY_LISTED = (
 def about_listed(secret_pairs: Any) -> list[str]:
     """Return what a certificate says of pairs of secrets that are not listed."""
     return [] if isinstance(secret_pairs, str) else [ONLY_LISTED]
+
+
+COARSE_SECRETS = "Secrets are bins or merged values"
+"""How the sentence begins that says so, in certificates of earlier versions, too."""
+_WITHIN = (
+    f"{COARSE_SECRETS}: values within one of them are NOT protected against each other, and a "
+    "release may tell them apart for certain."
+)
+
+
+def about_coarse(sensitive: Any, secret_groups: Any) -> list[str]:
+    """Return what a certificate says of secrets in bins, or of merged ones.
+
+    >>> about_coarse("income", None), len(about_coarse({"income": [49]}, None))
+    ([], 1)
+    """
+    bins = sensitive.values() if isinstance(sensitive, Mapping) else ()
+    return [_WITHIN] * (secret_groups is not None or any(each is not None for each in bins))
+
+
+def about_finer(coarse: Sequence[Name]) -> list[str]:
+    """Return what a certificate says of known columns that are released in bins or merged."""
+    if not coarse:
+        return []
+    return [
+        f"Readers who know {listed(coarse, len(coarse))} more finely than in bins (or merged), as "
+        "it is released, are NOT covered: a row may tell them its secret for certain."
+    ]
 
 
 _MOST_EPSILON = 10.0  # odds that may shift by more than e^10 = 22,000 times are not protected

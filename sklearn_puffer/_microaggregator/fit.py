@@ -491,6 +491,7 @@ class LearntRows:
                 *not_covered(facts),
                 *about_missing(self._pairs()),
                 *([say.about_passed(passed)] if passed else []),
+                *say.about_finer(self.typical.coarse),
                 *([] if seed is None else [say.about_seed(seed, "draws", "undo them")]),
             ],
             tuple(self._utilities),
@@ -586,8 +587,11 @@ class LearntRows:
             any((g.counts.sum(axis=0) == g.sizes.sum()).any() for g in part.groups)
             for part in parts
         ]
+        coarse = self.typical.coarse
         return StrataFacts(
-            known=tuple(map(str, self.read.strata.names)),
+            known=tuple(
+                f"{name}{' (in bins)' * (name in coarse)}" for name in self.read.strata.names
+            ),
             n_strata=len(parts),
             constant=float(sizes[[part.is_nearly_constant for part in parts]].sum() / total),
             one_secret=float(sizes[one_secret].sum() / total),

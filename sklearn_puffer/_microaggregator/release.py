@@ -310,6 +310,11 @@ class TypicalRows(Mechanism):
         """The known columns that are released as they are."""
         return [column.as_column() for column in self._known if column.edges is None]
 
+    @property
+    def coarse(self) -> list[Name]:
+        """The names of the known columns that are released in bins."""
+        return [column.name for column in self._known if column.edges is not None]
+
     def cells(self, strata: IntArray, codes: IntArray) -> IntArray:
         """Return which row of the channel each row has, by its stratum and prototype."""
         return codes if self.rows is None else np.asarray(self.rows[strata, codes])
@@ -365,9 +370,8 @@ class TypicalRows(Mechanism):
 
     def terms(self, release: Any) -> Terms:
         """Return the terms of the release for a report."""
-        coarse = [column.name for column in self._known if column.edges is not None]
         known = [column.name for column in self._known]
-        return terms_of(release.certificate_.facts, known, coarse)
+        return terms_of(release.certificate_.facts, known, self.coarse)
 
     def fingerprint(self, certificate: Any, *about: Any) -> str:
         """Return the digest of all that decides what is drawn, and of ``about``."""

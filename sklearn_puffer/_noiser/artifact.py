@@ -12,7 +12,7 @@ from sklearn_puffer._base import RetiredError, gone
 from sklearn_puffer._codes import Column
 from sklearn_puffer._documents import FieldError, Fields, all_written, stated, written
 from sklearn_puffer._noise import MixedNoise, Mixing, without_mixings
-from sklearn_puffer._noiser.assumptions import ROBUST
+from sklearn_puffer._noiser.assumptions import ROBUST, side_information
 from sklearn_puffer._noiser.release import (
     ColumnRelease,
     fingerprint,
@@ -109,6 +109,7 @@ class NoiseOfColumns(Mechanism):
         binned = [shown(c.name) for c in self.released_columns if c.edges is not None]
         bins = f"{', '.join(binned)} in bins, each value as the middle one of its bin; "
         prior, robust = _prior(release)
+        known = side_information(certificate.assumptions)
         return Terms(
             how=how,
             about=f"{bins * bool(binned)}noise is added as the guarantee needs it, which may be "
@@ -127,7 +128,10 @@ class NoiseOfColumns(Mechanism):
             whole=f"Who gets the whole file is covered if {each}s are independent of each other: "
             f"each {each} has noise of its own.",
             again=f"the same rows {times} in all",
-            known=_known(release),
+            known=known,
+            coarse=[
+                c.name for c in self.released_columns if c.edges is not None and c.name in known
+            ],
             beyond="" if robust else ", but NOT for readers who know the population better",
         )
 
@@ -139,15 +143,6 @@ _PRIORS = {
     "the prior of": "what a classifier learns about the secrets from the released columns",
     "the fitted Gaussian prior": "normal distributions fitted to the rows",
 }
-
-
-def _known(release: Any) -> list[Name] | None:
-    """Return the columns that are declared as side information; an artifact does not name them."""
-    if not hasattr(release, "known"):
-        return None
-    known = release.known if isinstance(release.known, list) else [release.known]
-    parts = [each if isinstance(each, tuple) else (each,) for each in known if each is not None]
-    return list(dict.fromkeys(name for part in parts for name in part))
 
 
 def _prior(release: Any) -> tuple[str, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections.abc import Callable, Sequence
 
 from sklearn_puffer._certificates import KEYED, ColumnNoise, ModelFacts
@@ -68,17 +69,33 @@ def assumptions_of(
     ]
 
 
+_SIDE, _SIDE_END = "The side information, ", ", is released without noise"
+
+
+def side_information(assumptions: Sequence[str]) -> list[Name]:
+    """Return the columns that a certificate names as side information, of any version.
+
+    >>> side_information(["The side information, 'a', 2, is released without noise (theta is 0)."])
+    ['a', 2]
+    """
+    for said in assumptions:
+        if said.startswith(_SIDE):
+            names = said.removeprefix(_SIDE).rpartition(_SIDE_END)[0]
+            return list(literal_eval(f"[{names}]"))
+    return []
+
+
 def _about_known(table: TableRead, priors: TablePriors) -> list[str]:
     """Return the assumptions about side information."""
-    known = table.named(table.known)
-    names = _all(list(dict.fromkeys(name for names in known for name in names)))
+    known = list(dict.fromkeys(name for names in table.named(table.known) for name in names))
     return [
-        f"The guarantee also holds if the adversary knows {_either(known)} of a row, "
+        f"The guarantee also holds if the adversary knows {_either(table)} of a row, "
         f"given each of their values (adversaries {len(priors.adversaries)} and above of the "
         "table). It does not cover other values of a row as side information, nor these values "
         "together with another prior, within sampling error or not.",
-        f"The side information, {names}, is released without noise (theta is 0). What its values "
+        f"{_SIDE}{_all(known)}{_SIDE_END} (theta is 0). What its values "
         "tell about a secret is part of every loss, once, however often they are released.",
+        *say.about_finer([name for name in known if name in table.merged]),
     ]
 
 
@@ -176,7 +193,7 @@ ROBUST = ", outside the confidence set,"
 
 def prior_of(table: TableRead, priors: TablePriors) -> str:
     """Return whose knowledge the guarantee is about, for the verdict."""
-    knowledge, known = table.settings.knowledge, table.named(table.known)
+    knowledge = table.settings.knowledge
     n_further = len(priors.adversaries) - 1
     prior = "the counted prior" if knowledge.prior is None else "the given prior"
     if classifiers := _classifiers(priors):
@@ -185,7 +202,7 @@ def prior_of(table: TableRead, priors: TablePriors) -> str:
         prior = f"the fitted {_FITTED[type(knowledge.fit)].removeprefix('a ')} prior"
     if n_further:
         prior += f" and {n_further} further prior(s)"
-    return f"{prior}, also to who knows {_either(known)}" if known else prior
+    return f"{prior}, also to who knows {_either(table)}" if table.known else prior
 
 
 def _classifiers(priors: TablePriors) -> list[ModelFacts]:
@@ -290,6 +307,9 @@ def _all(names: Sequence[Name]) -> str:
     return listed(names, len(names))
 
 
-def _either(known: Sequence[Sequence[Name]]) -> str:
+def _either(table: TableRead) -> str:
     """Return the alternatives of side information: names of columns known together."""
-    return " or ".join(" and ".join(map(shown, names)) for names in known)
+    return " or ".join(
+        " and ".join(f"{shown(name)}{' (in bins)' * (name in table.merged)}" for name in names)
+        for names in table.named(table.known)
+    )

@@ -119,8 +119,7 @@ class Terms:
     again: str = "the same rows once"  # how often: ends "release ..."
     reader: str = "a reader of one row"  # to whom its limit is of the best guess at a secret
     beyond: str = ""  # for whom it does not hold: ends the headline for recipients
-    # columns that readers are taken to know, where it names them
-    known: Sequence[Name] | None = None
+    known: Sequence[Name] = ()  # columns that readers are taken to know
     coarse: Sequence[Name] = ()  # those of the known ones that are released in bins or merged
     ids: Sequence[Name] = ()  # columns that stay with people, and are taken to say nothing of them
 
@@ -307,8 +306,9 @@ def left_open(release: Any) -> list[str]:
         "With a delta (or an order alpha) single releases may tell more than a factor of "
         "e^epsilon, with a small chance.": certificate.delta > 0.0 or certificate.alpha is not None,
     }
-    marks = UNCOVERED, say.ONLY_LISTED  # of their order, and of pairs of secrets
+    marks = UNCOVERED, say.ONLY_LISTED, say.COARSE_SECRETS  # of their order, and of secrets
     told = [said for said in certificate.assumptions if any(mark in said for mark in marks)]
+    told += say.about_finer(release._fitted.mechanism.terms(release).coarse)
     return [*(sentence for sentence, true in applies.items() if true), *told]
 
 

@@ -111,8 +111,10 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
     def _told_of_settings(self) -> list[str]:
         """Return the assumptions that are about settings, and hold for any rows."""
         certificate, seed = self.certificate_, self.random_state
-        settings = {IN_BINS, say.ONLY_LISTED, *say.about_large(certificate.epsilon)}
-        told = [said for said in certificate.assumptions if said in settings]
+        settings = (IN_BINS, say.ONLY_LISTED, say.COARSE_SECRETS)
+        large = say.about_large(certificate.epsilon)
+        said = certificate.assumptions
+        told = [each for each in said if each.startswith(settings) or each in large]
         return told if seed is None else [*told, say.about_seed(seed, "release", "undo it")]
 
     def _recertified(self, certificate: Any, attributes: Mapping[str, Any]) -> None:
@@ -129,6 +131,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         rows = self._rows_to_fit(X, y, sensitive_features, sample_weight)
         learnt = self._learnt(parameters, rows)
         told = [*about_bins(rows.sensitive), *say.about_listed(self.secret_pairs)]
+        told += say.about_coarse(rows.sensitive, getattr(self, "secret_groups", None))
         told += [*say.about_large(self.epsilon), *learnt.order.sentences()]
         named = hasattr(self, "feature_names_in_")
         self._fitted = learnt.fitted(rows.table.names, named=named, told=told)

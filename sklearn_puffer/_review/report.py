@@ -246,7 +246,7 @@ class _Settings:
         self.settings = {key: getattr(self.certificate, key) for key in names}
         if self.certificate.columns:
             self.settings["missing"] = self.rules.missing
-        self.known = self.terms.known  # None where no artifact names them
+        self.known = self.terms.known
         # what the order of the fitted rows tells
         self.of_order = [said for said in self.certificate.assumptions if UNCOVERED in said]
 
@@ -318,7 +318,7 @@ class _Settings:
         """Return how each column is released."""
         ways, coarse = dict[str, list[str]](), self.terms.coarse
         for name in self.released:
-            known = name in (self.known or [])
+            known = name in self.known
             way = "as it is, since a reader may know it" if known else self.terms.how
             ways.setdefault(_IN_BINS if name in coarse else way, []).append(shown(name))
         for name in self.rules.passed:
@@ -344,6 +344,8 @@ class _Settings:
         one = f"one value of {' or of '.join(sensitive)}"
         if any(isinstance(pair.secret, tuple) for pair in self.certificate.pairs):
             one = f"a value or a combination of values of {', '.join(sensitive)}"
+        if any(said.startswith(say.COARSE_SECRETS) for said in self.certificate.assumptions):
+            one += ", or all values in one interval or merged into one secret"
         return Section("Protected secrets", sentences=[f"Each secret is {one}; {which}."])
 
     def _budget(self) -> Section:
@@ -485,9 +487,7 @@ class _Rows(_Settings):
     def _decisions(self) -> Iterator[str]:
         """Yield what nobody but who answers for the data can decide."""
         joined, known = getattr(self.noiser, "joined", None), self.known
-        beside = "the artifact does not say which are taken as known"
-        if known is not None:
-            beside = f"taken as known: {', '.join(map(shown, known)) or 'none'}"
+        beside = f"taken as known: {', '.join(map(shown, known)) or 'none'}"
         if joined is not None:
             beside += f"; as joined later: {quoted(joined)}"
         yield (

@@ -23,6 +23,7 @@ from sklearn_puffer._certificates import (
     Refused,
     utility_section,
 )
+from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._documents import Section, plain_record
 from sklearn_puffer._engines import CHANGED
 from sklearn_puffer._rows import RowGroups
@@ -232,8 +233,8 @@ class ExchangeCertificate(Certificate):
         ]
 
 
-def _assumptions(secret: Any, together: RowGroups | None) -> list[str]:
-    """Return the assumptions that apply, by how secrets and groups are read."""
+def _assumptions(mechanism: Any, together: RowGroups | None) -> list[str]:
+    """Return the assumptions that apply, by how groups and known columns are read."""
     told = [
         "Ids, order and index say nothing of a row (numbers given by date do: name what they say "
         "as known).",
@@ -254,12 +255,7 @@ def _assumptions(secret: Any, together: RowGroups | None) -> list[str]:
             "group of whom the same is known; those of a group that stays are dealt among its own "
             "members, too."
         )
-    if secret.edges or secret.merged:
-        told.append(
-            "Secrets are bins or merged values: within one of them rows may stay, and exact "
-            "numbers or merged values are not protected from each other."
-        )
-    return told
+    return [*told, *say.about_finer([*mechanism.coarse.bins, *mechanism.coarse.known])]
 
 
 # ------------------------------------------------------------------------------------ the figures
@@ -316,7 +312,7 @@ def certified(
         Proof(loss, pairs, rule),
         Method("least change", "exchange"),
         Made.now(int(each["n_rows"].sum()), n_columns),
-        [*_assumptions(secret, together), *told],
+        [*_assumptions(mechanism, together), *told],
         utility=tuple(ColumnUtility(column.name, *change) for column, change in utility),
         exchange=facts,
     )
