@@ -13,7 +13,7 @@ with Z standard normal. Weights are read as in `priors.rational_counts`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import lcm
@@ -96,7 +96,7 @@ def monotone(pairs: Sequence[PriorPair]) -> Couplings:
     >>> [column.tolist() for column in monotone([PriorPair(p, q)]).of_pair(0)]
     [[0, 0, 1], [0, 1, 1], [1, 1, 2]]
     """
-    return _coupled(pairs, _north_west)
+    return _finish(pairs, _north_west(_sides(pairs)))
 
 
 def ground_cost(noise: Noise, shifts: FloatArray) -> FloatArray:
@@ -126,8 +126,8 @@ def couplings(pairs: Sequence[PriorPair], noise: Noise) -> list[Couplings]:
 
     One column of numbers, or a single atom on one side of every pair: the monotone coupling, which
     is the best and in the second case the only one. Elsewhere: a bottleneck coupling for the
-    `ground_cost` of the noise, then north-west couplings along several orders, and along each a
-    coupling that first leaves in place the mass that both priors have at the same row.
+    `ground_cost` of the noise, then north-west couplings along several orders, for pairs too large
+    for the first.
     """
     natural = monotone(pairs)
     axes = pairs[0].p.n_axes
@@ -139,11 +139,8 @@ def couplings(pairs: Sequence[PriorPair], noise: Noise) -> list[Couplings]:
     scales = noise.axis_scales(axes)
     order = np.argsort(-np.ptp(rows, axis=0) / scales, kind="stable")
     leading = [axis for axis in order[:3] if axis != 0]
-    north_west = [
-        natural if along is None and rule is _north_west else _coupled(pairs, rule, along)
-        for along in (None, *np.eye(axes)[leading], 1.0 / scales)
-        for rule in (_north_west, _stay_then_north_west)
-    ]
+    directions = (*np.eye(axes)[leading], 1.0 / scales)
+    north_west = [natural, *(_along(pairs, direction) for direction in directions)]
     return [bottleneck(pairs, noise, north_west), *north_west]
 
 
@@ -168,17 +165,12 @@ class _Entries(NamedTuple):
     masses: Integers
 
 
-_Rule = Callable[[_Sides], _Entries]
-
-
-def _coupled(pairs: Sequence[PriorPair], rule: _Rule, along: FloatArray | None = None) -> Couplings:
-    """Couple all pairs at once by ``rule``, in the order of the atoms or along a direction."""
+def _along(pairs: Sequence[PriorPair], direction: FloatArray) -> Couplings:
+    """Couple the quantiles of all pairs along a direction."""
     sides = _sides(pairs)
-    if along is None:
-        return _finish(pairs, rule(sides))
     columns = zip(sides.rows, sides.owners, strict=True)
-    p, q = (np.lexsort((rows @ along, owner)) for rows, owner in columns)
-    entries = rule(sides.ordered(p, q))
+    p, q = (np.lexsort((rows @ direction, owner)) for rows, owner in columns)
+    entries = _north_west(sides.ordered(p, q))
     return _finish(pairs, _Entries(p[entries.sources], q[entries.targets], entries.masses))
 
 
@@ -246,26 +238,6 @@ def _north_west(sides: _Sides) -> _Entries:
     real = masses > 0
     chosen = slice(-1) if real[:-1].all() else real
     return _Entries(before_p[chosen], before_q[chosen], masses[chosen])
-
-
-def _stay_then_north_west(sides: _Sides) -> _Entries:
-    """Leave in place what both priors have at the same row, and couple the rest north-west."""
-    columns = zip(sides.owners, sides.rows, strict=True)
-    both = np.concatenate([np.column_stack([owner, rows]) for owner, rows in columns])
-    order = np.lexsort(both.T[::-1])  # stable, and a row occurs once a side: p comes before q
-    same = np.flatnonzero((both[order][1:] == both[order][:-1]).all(axis=1))
-    p_common, q_common = order[same], order[same + 1] - len(sides.owners[0])
-    stay = np.minimum(sides.masses[0][p_common], sides.masses[1][q_common])
-    rest = [masses.copy() for masses in sides.masses]
-    rest[0][p_common] -= stay
-    rest[1][q_common] -= stay
-    moved = _north_west(sides._replace(masses=(rest[0], rest[1])))
-    kept = stay > 0
-    sources = np.concatenate([p_common[kept], moved.sources])
-    order = np.argsort(sources, kind="stable")
-    targets = np.concatenate([q_common[kept], moved.targets])
-    masses = np.concatenate([stay[kept], moved.masses])
-    return _Entries(sources[order], targets[order], masses[order])
 
 
 def bottleneck(pairs: Sequence[PriorPair], noise: Noise, known: Sequence[Couplings]) -> Couplings:
