@@ -7,8 +7,8 @@ Print the closed forms, examples and Table 1 of paper 004 beside what holds, and
 
 Corollary 3.1 and Lemma D.1: the Renyi loss of a shift. Examples 1 to 3. Table 1: sensitivities of
 three real tables, and the noise that follows from them. Last, Cauchy noise by the mechanisms of the
-paper, GWM (``"wasserstein"``), GAWM (by `couplings.near`) and DAGWM (``"distribution_aware"``), at
-the same budget. With matplotlib at hand, ``renyi_shifts.png``, ``renyi_example1.png`` and
+paper, GWM (``"wasserstein"``), GAWM (by ``couplings.near``) and DAGWM (``"distribution_aware"``),
+at the same budget. With matplotlib at hand, ``renyi_shifts.png``, ``renyi_example1.png`` and
 ``renyi_mechanisms.png`` are drawn. All counts come with the package.
 """
 

@@ -59,7 +59,6 @@ _WIDEST = (
     "widest components (the log odds of two different normal distributions grow without bound)"
 )
 _ON_PLANES = 1e-5  # the same, where losses are known to a part in a thousand
-_OF_MIXTURES = 5e-7  # of mixtures under an alpha, whose losses are known to 1e-6
 
 
 @dataclass(frozen=True)
@@ -113,9 +112,7 @@ class ExactLosses:
         if factor == 0.0:
             bare = self.table.without_noise()
             return bare, bare
-        # of pairs far from the budget a part in a thousand is enough to know
-        budget = self.notion.budget if self._are_sums_of_mixtures else None
-        return self.table.intervals(self.noise.scaled(factor), budget)
+        return self.table.intervals(self.noise.scaled(factor))
 
     @property
     def notion(self) -> Notion:
@@ -130,14 +127,7 @@ class ExactLosses:
     @property
     def tolerance(self) -> float:
         """Relative width at which a search of factors stops: losses over panels jump by as much."""
-        if self.table.on_planes(self.noise):
-            return _ON_PLANES
-        return _OF_MIXTURES if self._are_sums_of_mixtures else 0.0
-
-    @property
-    def _are_sums_of_mixtures(self) -> bool:
-        mixed = isinstance(self.table.pairs[0].p, GaussianMixture)
-        return mixed and isinstance(self.notion.divergence, PowerMean)
+        return _ON_PLANES if self.table.on_planes(self.noise) else 0.0
 
     @cached_property
     def distances(self) -> FloatArray:
@@ -333,7 +323,7 @@ def calibrate(
     -----
     *Formal guarantees.* The bound has been evaluated at the returned scale and is within the
     budget there, in both directions of every pair; the smallest such scale is less than 1e-12 of
-    it below (5e-7 for mixtures of one column under an alpha, 1e-5 for two columns cut into boxes,
+    it below (1e-5 for two columns cut into boxes,
     whose losses are known to a part in a thousand where 2^18 boxes are enough). Where boxes are too
     few, as for a thousand values under noise of a fifth of a gap between them, several times the
     noise may be asked for. Two columns of more than 1,024 values have the scale of

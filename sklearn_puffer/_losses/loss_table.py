@@ -101,7 +101,7 @@ class LossTable:
             group for members in linked for group in _groups(self._priors, self._numbers, members)
         ]
 
-    def intervals(self, noise: Noise, budget: float | None = None) -> tuple[FloatArray, FloatArray]:
+    def intervals(self, noise: Noise) -> tuple[FloatArray, FloatArray]:
         """Return proven lower and upper ends of the loss from p to q, then from q to p.
 
         Where `interval` last computed a pair with a budget, for this noise, its ends are returned:
@@ -111,8 +111,6 @@ class LossTable:
         ----------
         noise : Noise
             With its scales.
-        budget : float, optional
-            As in `interval`.
 
         Returns
         -------
@@ -127,7 +125,7 @@ class LossTable:
             return lower, upper
         lower, upper = np.empty((2, len(self.pairs), 2))
         for k in counted(range(len(self.pairs)), "losses of pairs"):
-            lower[k], upper[k] = self.interval(k, noise, budget)
+            lower[k], upper[k] = self.interval(k, noise)
         return lower, upper
 
     def interval(self, k: int, noise: Noise, budget: float | None = None) -> Ends:
