@@ -143,6 +143,6 @@ def test_each_column_has_its_own_bins_and_order():
     ]
     assert [spec.n_bins for spec in Columns(n_bins=4).specs(["cars", "size"])] == [4, 4]
     assert not any(spec.numeric for spec in Columns(n_bins=4).specs(["cars", "size"]))
-    for argument in ("categories", "n_bins", "unknown"):
+    for argument in ("categories", "n_bins"):
         with pytest.raises(ValueError, match=f"{argument} names column 'sex', which is not public"):
             Columns(**{argument: {"sex": [1]}}).specs(["cars"])
