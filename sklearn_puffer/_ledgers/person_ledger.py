@@ -6,7 +6,7 @@ All persons of a call are judged and put on record in one transaction.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from sklearn_puffer._base import (
     listening,
     way_to_table,
 )
-from sklearn_puffer._certificates import Axis, OverspentError
+from sklearn_puffer._certificates import OverspentError
 from sklearn_puffer._documents import Page, Section
 from sklearn_puffer._engines import is_lazy, row_ids
 from sklearn_puffer._ledgers.persons import (
@@ -388,15 +388,13 @@ class PersonLedger(Account[About]):
             released, noted = draw(X, row_id, self._key_now(), **options)
             named = dataset, int(release), note
             try:
-                withheld = self._spend(noted, about.scales, named, exhausted)
+                withheld = self._spend(noted, named, exhausted)
             except BaseException:
                 del released, noted  # tracebacks hold the variables of this frame
                 raise
         return taken_rows(released, ~withheld) if withheld.any() else released
 
-    def _spend(
-        self, noted: Any, scales: Mapping[Axis, float], named: tuple[str, int, str], exhausted: str
-    ) -> Any:
+    def _spend(self, noted: Any, named: tuple[str, int, str], exhausted: str) -> Any:
         """Put the release of these rows on record, and return which may not be released."""
 
         def record(sheet: Sheet) -> Any:
@@ -404,13 +402,12 @@ class PersonLedger(Account[About]):
             kind = "string" if noted.is_text else "integer"
             _check_kind(book.about, kind, "row_id")
             book.about = replace(book.about, ids=kind)
-            number = book.kind(scales)
-            verdict = book.judged(noted, number)
+            verdict = book.judged(noted)
             if (exhausted == "raise" or noted.together) and verdict.withheld.any():
                 raise OverspentError(_overspent(verdict, book.about, noted.together))
             if verdict.new.any():
-                book.put(noted, verdict, number)
-            book.write(named, number, verdict)
+                book.put(noted, verdict)
+            book.write(named, verdict)
             return verdict.withheld
 
         return self._change(record)

@@ -5,8 +5,9 @@ pseudorandom, are the number of its part. A part is an array of persons, ascendi
 the pseudonyms of their noise, person by person. All parts exist, so a person in no part is not on
 record.
 
-A *kind* of release is its scales. A *history* counts the releases of each kind that a person has
-had. Few histories differ, however many persons there are: the rule judges each of them once.
+A *kind* of release is its scales, of which earlier versions had several. A *history* counts the
+releases of each kind that a person has had. Few histories differ, however many persons there are:
+the rule judges each of them once.
 """
 
 from __future__ import annotations
@@ -230,12 +231,9 @@ class Book:
         except NONSENSE as fault:
             raise DamagedError("its histories cannot be read") from fault
         self._numbers = {counts: k for k, counts in enumerate(self.histories)}
-
-    def kind(self, scales: Mapping[Axis, float]) -> int:
-        """Return the number of a kind of release, adding it if it is new."""
-        if scales not in self.kinds:
-            self.kinds.append(dict(scales))
-        return self.kinds.index(dict(scales))
+        own = dict(self.about.scales)  # of every release but those of earlier versions
+        self.kinds += [] if own in self.kinds else [own]
+        self._kind = self.kinds.index(own)
 
     def history(self, counts: Counts) -> int:
         """Return the number of a history, adding it if it is new."""
@@ -262,12 +260,12 @@ class Book:
     def _spent(self, counts: Counts) -> Spent:
         return counts_of((self.kinds[kind], n) for kind, n in counts)
 
-    def judged(self, batch: Any, kind: int) -> Verdict:
+    def judged(self, batch: Any) -> Verdict:
         """Return the decision for each row of a batch (`Noted`)."""
         known = self._found(batch.persons)
         places = known.places(batch.persons)
         rows = np.append(known.persons, np.zeros(1, PERSON))[places]  # the last one is nobody
-        once = counts_of([(self.kinds[kind], 1)])
+        once = counts_of([(self.about.scales, 1)])
         allows = self.about.rule.allows
         is_full = [not allows(once, self._spent(counts)) for counts in self.histories]
         repeated = known.has(places, batch.draws)
@@ -275,12 +273,12 @@ class Book:
         changed = (places >= 0) & (rows["form"] != batch.forms) & ~repeated & ~overspent
         return Verdict(repeated, changed, overspent, known, places, rows["history"])
 
-    def put(self, batch: Any, verdict: Verdict, kind: int) -> None:
+    def put(self, batch: Any, verdict: Verdict) -> None:
         """Put one more release of each of the new rows on record."""
         new, sheet, known = verdict.new, self._sheet, verdict.known
         rows = np.zeros(int(new.sum()), PERSON)
         rows["pseudonym"], rows["form"], rows["releases"] = batch.persons[new], batch.forms[new], 1
-        rows["history"] = self._followed(verdict, kind)
+        rows["history"] = self._followed(verdict)
         touched = np.unique(_parts_of(rows["pseudonym"], sheet.n_parts))
         n_parts = sheet.n_parts
         if sum(self._sizes) > _MOST * n_parts:  # with room for growth
@@ -291,13 +289,13 @@ class Book:
             touched = np.arange(n_parts)
         self._lay(known.and_more(rows, batch.draws[new]), touched)
 
-    def _followed(self, verdict: Verdict, kind: int) -> NDArray[np.uint32]:
+    def _followed(self, verdict: Verdict) -> NDArray[np.uint32]:
         """Return the histories of new rows after this release, and update their sizes."""
         before, is_old = verdict.histories[verdict.new], verdict.places[verdict.new] >= 0
         after = np.empty_like(before)
         for history in np.unique(before).tolist():
             theirs = before == history
-            after[theirs] = number = self.history(followed(self.histories[history], kind))
+            after[theirs] = number = self.history(followed(self.histories[history], self._kind))
             self._sizes[number] += int(theirs.sum())
             self._sizes[history] -= int((theirs & is_old).sum())
         return after
@@ -326,11 +324,11 @@ class Book:
                 self._sheet.put(part, known.persons[first:last].tobytes(), draws.tobytes())
                 done(last - first)
 
-    def write(self, named: tuple[str, int, str], kind: int, verdict: Verdict) -> None:
+    def write(self, named: tuple[str, int, str], verdict: Verdict) -> None:
         """Put a call on record by its dataset, release and note; write the head, after persons."""
         masks = verdict.new, verdict.repeated, verdict.withheld
         numbers = len(verdict.new), *(int(mask.sum()) for mask in masks)
-        self._sheet.append([*named, kind, *numbers])
+        self._sheet.append([*named, self._kind, *numbers])
         histories = list(zip(self.histories, self._sizes, strict=True))
         self._sheet.write(record_of(self.about, self.kinds, histories))
 

@@ -132,7 +132,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         learnt = self._learnt(parameters, rows)
         told = [*about_bins(rows.sensitive), *say.about_listed(self.secret_pairs)]
         told += say.about_coarse(rows.sensitive, getattr(self, "secret_groups", None))
-        told += [*say.about_large(self.epsilon), *learnt.order.sentences()]
+        told += [*say.about_large(learnt.certificate.epsilon), *learnt.order.sentences()]
         named = hasattr(self, "feature_names_in_")
         self._fitted = learnt.fitted(rows.table.names, named=named, told=told)
         for name in getattr(self, "_shown", ()):
