@@ -315,7 +315,6 @@ def test_a_mask_is_never_lost(mask):
         "labels": lambda: PufferfishSGDClassifier().fit(TABLE / 3, mask(y)),
         "new records": lambda: model.predict(mask(TABLE / 3)),
         "correlation": lambda: PufferfishSGDRegressor(correlation=mask([1, 0.5])).fit(TABLE / 3, y),
-        "secrets": lambda: PufferfishSGDRegressor(secrets=mask([0, 1])).fit(TABLE / 3, y),
     }
     for name, call in calls.items():
         assert "masked array, whose mask would be lost" in refusal(call), name

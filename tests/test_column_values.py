@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from sklearn_puffer._tables import Values, frame_table
-from sklearn_puffer._tables.values import check_finite, without_na
+from sklearn_puffer._tables.values import check_finite
 
 KINDS = ("float", "integer", "boolean", "category")
 LEVELS = ("e", "b", "d", "a", "c")
@@ -161,15 +161,6 @@ def test_numbers_that_are_not_finite_are_named(bad, word):
         with pytest.raises(ValueError, match=f"'x' contains {word}"):
             Values("float", np.array(numbers)).check_whole("x")
     Values("integer", np.array([1, 2])).check_whole("x")
-
-
-def test_na_of_pandas_becomes_nan_in_lists_and_arrays_of_objects_alone():
-    for given in ([1, pd.NA], (1, pd.NA), np.array([1, pd.NA], dtype=object)):
-        one, other = without_na(given)
-        assert one == 1
-        assert np.isnan(other)
-    for kept in (np.array([1.0, 2.0]), pd.Series([1, pd.NA], dtype=object), "ab", None, 3):
-        assert without_na(kept) is kept
 
 
 # --------------------------------------------------------------------------------------- columns

@@ -56,7 +56,7 @@ from scipy.special import expit
 from sklearn_puffer._base import (
     FloatArray,
     check_positive,
-    refuse_masked,
+    real_numbers,
 )
 from sklearn_puffer._descent.guarantee import Dependence, Iteration
 from sklearn_puffer._noise import Sampler
@@ -399,21 +399,13 @@ def check_flag(value: Any, name: str) -> bool:
 
 def check_correlation(value: Any, n_records: int) -> Any:
     """Return the correlation as a float or as an array of floats."""
-    if isinstance(value, Real) and not isinstance(value, bool):
-        least = -1.0 / max(n_records - 1, 1)
-        if not least - 1e-9 <= float(value) <= 1.0:
-            raise ValueError(
-                f"correlation must lie between {least:.6g} and 1 for {n_records} records that are "
-                f"all alike, got {value!r}."
-            )
-        return float(value)
-    refuse_masked(value, "correlation")
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(
-            "correlation must be a number, an array by distance in the order, or a matrix of "
-            f"shape {(n_records, n_records)}, got {value!r}."
-        ) from None
+    numbers = real_numbers(value, "correlation")
+    if numbers.ndim > 0:
+        return numbers
+    least = -1.0 / max(n_records - 1, 1)
+    if not least - 1e-9 <= numbers <= 1.0:
+        raise ValueError(
+            f"correlation must lie between {least:.6g} and 1 for {n_records} records that are "
+            f"all alike, got {value!r}."
+        )
+    return float(numbers)

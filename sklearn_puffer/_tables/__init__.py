@@ -38,5 +38,4 @@ from sklearn_puffer._tables.values import (
     records_frame,
     series,
     values_frame,
-    without_na,
 )

@@ -203,17 +203,6 @@ def check_unique(names: Iterable[Name], table: str) -> None:
         )
 
 
-def without_na(values: Any) -> Any:
-    """Return a list, or an array of objects, with NaN in place of pandas.NA; others as they are.
-
-    >>> without_na([1, pd.NA])
-    [1, nan]
-    """
-    if isinstance(values, list | tuple) or (type(values) is np.ndarray and values.dtype == object):
-        return [np.nan if value is pd.NA else value for value in values]
-    return values
-
-
 def take_levels(levels: Sequence[Any], codes: Array) -> Array:
     """Return the labels of codes as objects; -1 is missing."""
     table = np.empty(len(levels) + 1, dtype=object)
