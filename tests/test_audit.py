@@ -702,7 +702,6 @@ def test_few_rows_of_one_pair_are_named_and_the_others_are_tested():
             {"table": answers(200).assign(none=np.nan), "task": "none"},
             "task names column 'none', w",
         ),
-        ({"task": (LogisticRegression(), [1])}, "task must be the name of a column"),
         ({"max_rows": 0}, "max_rows must be at least 1"),
         ({"random_state": "a"}, "random_state"),
         ({"verbose": "loud"}, "verbose"),

@@ -178,7 +178,7 @@ def test_a_task_is_a_column_or_a_model_with_its_target():
     assert [is_regressor(task_of(name, wide).model) for name in ("x", "few")] == [True, False]
     for bad, error, message in (
         ("gone", ValueError, "'gone', which has no value"),
-        ((LogisticRegression(), [0, 1, 0, 1]), TypeError, "task must be the name of a column"),
+        ((LogisticRegression(), [0, 1, 0, 1]), TypeError, "task must hold column names"),
     ):
         with pytest.raises(error, match=message):
             task_of(bad, table)

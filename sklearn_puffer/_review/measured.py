@@ -205,10 +205,6 @@ def task_of(task: Any, table: Table) -> Task | None:
     """Return the task of a column that is named."""
     if task is None:
         return None
-    if isinstance(task, tuple):
-        raise TypeError(
-            f"task must be the name of a column, got {quoted(task)}; put y into the table as one."
-        )
     (name,) = resolve([task], table.names, "task")
     target = np.asarray(table.original(name))
     if not len(known_rows(target)):
