@@ -50,13 +50,9 @@ class CsvLayout:
     types: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        separator = self.separator
-        if separator is not None and not (
-            isinstance(separator, str) and len(separator) == 1 and separator not in '"\r\n'
-        ):
+        separator = "," if self.separator is None else self.separator
+        if len(separator) != 1 or separator in '"\r\n':
             raise ValueError(f"--separator must be one character, got {quoted(separator)}.")
-        if not isinstance(self.types, Mapping):
-            raise TypeError(f"types must map columns to types, got {quoted(self.types)}.")
         for name, kind in self.types.items():
             if kind not in TYPES:
                 raise ValueError(
