@@ -495,7 +495,9 @@ def test_recipients_of_an_artifact_read_that_only_listed_pairs_are_protected(how
     told = report(read_back, kind="external").to_dict()["sections"]
     [secrets] = [part for part in told if part["title"] == "Protected secrets"]
     [said] = secrets["sentences"]
-    assert said.endswith("; the certificate lists the pairs of them that are protected.")
+    assert said.endswith(
+        "; only some pairs of them are protected: ask who released the table which."
+    )
 
 
 def typical(table, **settings):

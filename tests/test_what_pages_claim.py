@@ -1,5 +1,6 @@
 """Certificates and reports claim no protection that a release does not give."""
 
+import math
 import warnings
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn_puffer import (
     PufferfishNoiser,
     PufferfishRelease,
     PufferfishSwap,
+    audit,
     report,
 )
 
@@ -101,3 +103,95 @@ def test_merged_secrets_of_a_swap_are_said_not_to_be_protected_also_of_a_later_t
         release.transform(table)
         for page in (release.certificate_, report(release, kind="external")):
             assert "NOT protected against each other" in str(page)
+
+
+def test_a_report_of_a_swap_by_distances_is_the_same_of_its_artifact():
+    rng = np.random.default_rng(0)
+    inc = rng.integers(0, 4, 800)
+    table = pd.DataFrame({"inc": inc, "x": inc, "k": rng.integers(0, 2, 800)})
+    edges = {"sensitive": {"inc": [0.5, 1.5, 2.5]}, "metric": "steps"}
+    for release in both(fitted("swap", table, public="x", known="k", **edges)):
+        page = str(report(release, kind="external"))
+        assert "even chance" not in page
+        [shift] = [line for line in page.splitlines() if "Shift of odds" in line]
+        assert shift.endswith("for secrets at distance 1")
+        assert "pairs have it times their distance" in page
+
+
+COMBINED = [("race", "sex"), "hiv"]
+
+
+def table_of_three(n=1200):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({name: rng.integers(0, 2, n) for name in ("race", "sex", "hiv")})
+    return table.assign(x=table["hiv"] ^ table["race"])
+
+
+def test_pages_name_which_combinations_are_secrets_and_that_others_are_not():
+    rows = fitted("typical rows", table_of_three(), sensitive=COMBINED, public="x")
+    others = "Combinations of several sensitive columns are not secrets, but for 'race and sex'"
+    for release in both(rows):
+        [said] = section(release, "Protected secrets").sentences
+        assert said.startswith(
+            "Each secret is a combination of values of race and sex or one value of hiv; every one"
+        )
+        assert others in str(release.certificate_.details())
+        assert others in str(report(release, kind="external"))
+    for sensitive, told in ((["race", "hiv"], True), ("hiv", False), ([("race", "hiv")], False)):
+        plain = fitted("typical rows", table_of_three(), sensitive=sensitive, public="x")
+        for page in (plain.certificate_.details(), report(plain, kind="external")):
+            assert ("Combinations of several sensitive columns are not" in str(page)) == told
+
+
+@pytest.mark.parametrize("pairs", [{"s": [(0, 1)], "h": "all"}, {"s": [(0, 1)]}])
+def test_a_column_all_of_whose_secrets_are_protected_is_listed_beside_listed_pairs(pairs):
+    table = table_of().rename(columns={"ill": "s", "k": "h"})
+    rows = fitted("typical rows", table, sensitive=["s", "h"], secret_pairs=pairs, public="x")
+    told = section(rows, "Protected secrets")
+    assert told.cells == [["sensitive", "secret", "against"], ["s", "0", "1"]]
+    [said] = told.sentences
+    assert said.startswith("Each secret is one value of h; every one is protected against every")
+    read = PufferfishRelease.from_json(rows.to_json())
+    [said] = section(read, "Protected secrets").sentences
+    assert said.endswith("only some pairs of them are protected: ask who released the table which.")
+
+
+@pytest.mark.slow
+def test_combinations_are_audited_by_the_columns_that_they_are_of():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({name: rng.integers(0, 2, 200) for name in ("b", "an", "x")})
+    table["d"] = table["b"]
+    rows = fitted("typical rows", table, sensitive=[("b", "d"), "an"], public="x")
+    for release in both(rows):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            attacks = audit(release, table, random_state=0).attacks
+        assert {attack.sensitive for attack in attacks} == {"b and d", "an"}
+
+
+def test_a_column_that_is_called_as_a_combination_is_refused_by_its_name():
+    table = table_of_three().rename(columns={"hiv": "race and sex"})
+    with pytest.raises(ValueError, match="sensitive names race and sex twice"):
+        fitted("typical rows", table, sensitive=[("race", "sex"), "race and sex"], public="x")
+
+
+@pytest.mark.slow
+def test_an_artifact_of_a_swap_of_merged_secrets_is_audited_as_the_swap_is():
+    rng = np.random.default_rng(0)
+    ill = rng.choice(["flu", "hiv", "no"], 600, p=[0.2, 0.2, 0.6])
+    table = pd.DataFrame({"ill": ill, "k": rng.integers(0, 2, 600), "x": rng.random(600)})
+    groups = {"secret_groups": {"sick": ["flu", "hiv"]}}
+    swap, read = both(fitted("swap", table, sensitive="ill", public="x", known="k", **groups))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        own, again = (audit(each, table, random_state=0) for each in (swap, read))
+    assert [a.secret for a in again.attacks] == [a.secret for a in own.attacks]
+
+
+@pytest.mark.slow
+def test_an_audit_takes_known_bins_as_known():
+    release = in_bins("typical rows")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        attacks = audit(release, table_of(), random_state=0).attacks
+    assert all(math.isnan(attack.auc_allowed) for attack in attacks)  # of each stratum by itself

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sklearn_puffer._certificates.certificate_figures import ColumnUtility, SetLoss
+from sklearn_puffer._certificates.certificate_figures import ColumnUtility, PairLoss, SetLoss
 from sklearn_puffer._tables import Name
 from sklearn_puffer._words import brief, listed, short_number
 from sklearn_puffer.notions import Notion
@@ -111,6 +111,18 @@ def about_finer(coarse: Sequence[Name]) -> list[str]:
         f"Readers who know {listed(coarse, len(coarse))} more finely than in bins (or merged), as "
         "it is released, are NOT covered: a row may tell them its secret for certain."
     ]
+
+
+def about_apart(pairs: Sequence[PairLoss]) -> list[str]:
+    """Return which combinations of columns are no secrets, where there are several secrets."""
+    kinds = {pair.sensitive: type(pair.secret) for pair in pairs}
+    combined = [name for name, kind in kinds.items() if kind is tuple]
+    but = f", but for {listed(combined, len(combined))}" if combined else ""
+    told = (
+        f"Combinations of several sensitive columns are not secrets{but}; each of "
+        f"{listed(list(kinds), len(kinds))} is protected by itself."
+    )
+    return [told] * (len(kinds) > 1)
 
 
 _MOST_EPSILON = 10.0  # odds that may shift by more than e^10 = 22,000 times are not protected

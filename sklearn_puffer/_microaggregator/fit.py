@@ -490,6 +490,7 @@ class LearntRows:
                 *_TAKEN,
                 *not_covered(facts),
                 *about_missing(self._pairs()),
+                *say.about_apart(self._pairs()),
                 *([say.about_passed(passed)] if passed else []),
                 *say.about_finer(self.typical.coarse),
                 *([] if seed is None else [say.about_seed(seed, "draws", "undo them")]),

@@ -394,10 +394,12 @@ def sensitive_sets(given: FitRows) -> list[list[Name]]:
     if not isinstance(sensitive, list) or not any(isinstance(each, tuple) for each in sensitive):
         return [[name] for name in resolve(sensitive, names, "sensitive")]
     sets = [resolve(each, names, "sensitive") for each in sensitive]
-    doubled = [each for each in sets if sets.count(each) > 1]
+    called = [" and ".join(map(str, each)) for each in sets]
+    doubled = [name for name in called if called.count(name) > 1]
     if doubled:
         raise ValueError(
-            f"sensitive names {' and '.join(map(str, doubled[0]))} twice; name each once."
+            f"sensitive names {doubled[0]} twice; name each once, and give a column that is "
+            "called as a combination of others another name."
         )
     return sets
 

@@ -120,6 +120,8 @@ class Terms:
     reader: str = "a reader of one row"  # to whom its limit is of the best guess at a secret
     beyond: str = ""  # for whom it does not hold: ends the headline for recipients
     known: Sequence[Name] = ()  # columns that readers are taken to know
+    # whether each pair of secrets has a budget of its own: epsilon times their distance
+    apart: bool = False
     coarse: Sequence[Name] = ()  # those of the known ones that are released in bins or merged
     ids: Sequence[Name] = ()  # columns that stay with people, and are taken to say nothing of them
 
@@ -317,16 +319,13 @@ def not_promised(release: Any) -> list[str]:
     certificate = release.certificate_
     grouped = getattr(certificate, "groups", None) is not None
     protected = "row" if release._fitted.mechanism.by_row else "person"
-    combined = any(isinstance(pair.secret, tuple) for pair in certificate.pairs)
-    apart = len(release._fitted.rules.sensitive) > 1 and not combined
-    each = "Combinations of several sensitive columns are not secrets; each is protected by itself."
     return [
         *release._fitted.mechanism.terms(release).left_out,
         f"The guarantee is about one {'group of rows' if grouped else protected}.",
         "What the released columns tell of the population is not covered: that people who work "
         "long hours are often of one department can still be learnt.",
         "Other columns are not covered, nor whether a person is in the table at all.",
-        *[each] * apart,
+        *say.about_apart(certificate.pairs),
         "The number of rows, their order, their index and the types of columns are released "
         "unchanged. Refusals and warnings may depend on the rows.",
     ]

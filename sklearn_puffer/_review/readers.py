@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Sequence
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from sklearn.utils import shuffle
 from threadpoolctl import threadpool_limits
 
 from sklearn_puffer._base import Array, FloatArray, check_count, counted
-from sklearn_puffer._codes import SecretRule, in_intervals_of, merges_of, resolve
+from sklearn_puffer._codes import SecretRule, in_intervals_of, resolve
 from sklearn_puffer._engines import is_lazy
 from sklearn_puffer._fits import learnable
 from sklearn_puffer._review.exact_tests import Budget, Judge, Reader, RowSplit, Secrets
@@ -195,9 +196,9 @@ class Release:
         self.exchanged = not estimator._fitted.mechanism.by_row
         self.budget = Budget.of(certificate.epsilon, certificate.delta, certificate.alpha)
         facts = getattr(certificate, "facts", None)
-        strata = getattr(facts, "strata", None) or ()
-        known = getattr(strata, "known", strata)
-        self.known = [name for name in names if str(name) in known]
+        terms = estimator._fitted.mechanism.terms(estimator)
+        known = terms.known if getattr(facts, "strata", None) else ()  # noise counts what they tell
+        self.known = [name for name in names if name in known]
         covered = {*map(str, self.known), *getattr(facts, "joined", ())}
         self.joined = self.budget if task is not None and str(task.name) in covered else None
         insiders = getattr(facts, "insiders", None)
@@ -419,11 +420,13 @@ def secrets_in(estimator: Any, source: Table, given: Any, frame: Any) -> list[Se
     columns = {} if given is None else beside(given, source.n_rows, frame, "sensitive_features")
     rules, secrets, there = estimator._fitted.rules, [], {*columns, *source.names}
     every = list(rules.sensitive) or list(columns)
-    merged = merges_of(getattr(estimator, "secret_groups", None), every)
+    rule = getattr(estimator._fitted.mechanism, "secret", None)  # of a swap
+    edges, merged = getattr(rule, "edges", {}), getattr(rule, "merged", {})
     for name, pairs in pairs_of(estimator).items():
         labels, names = list(dict.fromkeys(label for pair in pairs for label in pair)), [name]
-        if name not in there and isinstance(labels[0], tuple):
-            names = [each for each in every if str(each) in str(name)]
+        if isinstance(labels[0], tuple):
+            several = permutations(every, len(labels[0]))
+            names = next(list(each) for each in several if " and ".join(map(str, each)) == name)
         own = {}
         for k, each in enumerate(names):
             if each not in there:
@@ -433,8 +436,8 @@ def secrets_in(estimator: Any, source: Table, given: Any, frame: Any) -> list[Se
                 )
             values = columns[each] if each in columns else source.values(each)
             ends = dict.fromkeys(label[k] for label in labels) if len(names) > 1 else labels
-            own[each] = in_intervals_of(ends, values)
-        secret = SecretRule(tuple(names), {}, rules.missing, merged=merged).read(own)
+            own[each] = values if each in edges else in_intervals_of(ends, values)
+        secret = SecretRule(tuple(names), edges, rules.missing, merged=merged).read(own)
         if len({*labels} & {*secret.labels}) < 2:
             raise ValueError(
                 f"estimator and table do not fit together: column {quoted(name)} has the values "

@@ -233,8 +233,7 @@ class _Settings:
         self.rules, mechanism = noiser._fitted.rules, noiser._fitted.mechanism
         self.terms = mechanism.terms(noiser)
         self.released = [column.name for column in mechanism.released_columns]
-        # each pair of secrets has a budget of its own: epsilon times their distance
-        self.apart = getattr(noiser, "metric", None) is not None
+        self.apart = self.terms.apart
         # no odds shift further, not with a small chance or in a mean alone
         self.bounds_odds = self.certificate.delta == 0.0 and self.certificate.alpha is None
         # certificates of earlier versions say that nothing is promised, and not guaranteed
@@ -330,23 +329,29 @@ class _Settings:
 
     def _secrets(self) -> Section:
         """Return what is protected: labels only where somebody declared them."""
-        declared = getattr(self.noiser, "secret_pairs", None)
-        sensitive = [shown(name) for name in self.rules.sensitive]
-        if isinstance(declared, list | tuple):
-            declared = {" and ".join(sensitive): declared}
-        if isinstance(declared, Mapping):
-            pairs = [(name, *pair) for name, of_column in declared.items() for pair in of_column]
-            cells = [["sensitive", "secret", "against"], *(list(map(shown, p)) for p in pairs)]
-            return Section("Protected secrets", cells=cells)
-        which = "every one is protected against every other of its column"
-        if say.ONLY_LISTED in self.certificate.assumptions:  # an artifact does not name them
-            which = "the certificate lists the pairs of them that are protected"
-        one = f"one value of {' or of '.join(sensitive)}"
-        if any(isinstance(pair.secret, tuple) for pair in self.certificate.pairs):
-            one = f"a value or a combination of values of {', '.join(sensitive)}"
-        if any(said.startswith(say.COARSE_SECRETS) for said in self.certificate.assumptions):
+        declared, said = getattr(self.noiser, "secret_pairs", {}), self.certificate.assumptions
+        kinds = {pair.sensitive: type(pair.secret) for pair in self.certificate.pairs}
+        if isinstance(declared, list | tuple):  # of the one column, or combination
+            declared = dict.fromkeys(kinds, declared)
+        listed = {
+            " and ".join(map(str, name)) if isinstance(name, tuple) else name: pairs
+            for name, pairs in ({} if isinstance(declared, str) else declared).items()
+            if not isinstance(pairs, str)
+        }
+        told = [[name, *pair] for name, pairs in listed.items() for pair in pairs]
+        cells = [["sensitive", "secret", "against"], *([*map(shown, row)] for row in told)]
+        kind = "a combination of values of {}", "one value of {}"
+        rest = [
+            kind[of is not tuple].format(shown(n)) for n, of in kinds.items() if n not in listed
+        ]
+        one = " or ".join(rest)
+        if any(each.startswith(say.COARSE_SECRETS) for each in said):
             one += ", or all values in one interval or merged into one secret"
-        return Section("Protected secrets", sentences=[f"Each secret is {one}; {which}."])
+        which = "every one is protected against every other of its column or combination"
+        if say.ONLY_LISTED in said and not listed:  # an artifact does not name them
+            which = "only some pairs of them are protected: ask who released the table which"
+        sentences = [f"Each secret is {one}; {which}."] if rest else []
+        return Section("Protected secrets", cells=cells if listed else (), sentences=sentences)
 
     def _budget(self) -> Section:
         """Return the figures of the budget, which are all there are without the rows."""

@@ -444,6 +444,7 @@ class RowExchange(Mechanism):
             known=self.strata,
             coarse=[*self.coarse.bins, *self.coarse.known],
             ids=self.ids,
+            apart=bool(facts.distances),
         )
 
     def fingerprint(self, certificate: Any, *about: Any) -> str:
