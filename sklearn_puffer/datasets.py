@@ -19,7 +19,6 @@ course.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -518,25 +517,12 @@ def table1_priors() -> dict[str, dict[str, Discrete]]:
     Adult {'Amer-Indian-Eskimo': 311, 'Asian-Pac-Islander': 1039, 'Black': 3124, 'Other': 271, \
 'White': 27816}
     """
-    counts = {
+    return {
         title: {
-            secret: Counter({int(value): count for value, count in rows.items()})
+            secret: Discrete.from_counts([*map(int, rows)], [*rows.values()])
             for secret, rows in secrets.items()
         }
         for title, secrets in _numbers()["values_and_rows"].items()
-    }
-    together: dict[str, Counter[int]] = {}
-    for name in counts:
-        if name.startswith("Heart"):
-            for secret, rows in counts[name].items():
-                together.setdefault(secret, Counter()).update(rows)
-    counts |= {"Heart (all)": together, "Adult": counts.pop("Adult")}
-    return {
-        title: {
-            secret: Discrete.from_counts(list(rows), list(rows.values()))
-            for secret, rows in secrets.items()
-        }
-        for title, secrets in counts.items()
     }
 
 
@@ -575,19 +561,10 @@ def removed_classes() -> dict[str, Discrete]:
     Bank, alphabetical: 7244 rows
     Bank, from 1: 7244 rows
     """
-    numbers, distributions = _numbers(), {}
-    for rows, counts in numbers["education_of_whites"].items():
-        by_name = dict(zip(numbers["schools"], counts, strict=True))  # those of education-num
-        as_seen = [by_name[name] for name in numbers["schools_as_first_seen"]]
-        distributions[f"{rows}, first appearance"] = _coded(as_seen)
-        distributions[f"{rows}, alphabetical"] = _coded([by_name[name] for name in sorted(by_name)])
-        distributions[f"{rows}, education-num"] = _coded(counts, first=1)
-    distributions |= {course: _coded(counts) for course, counts in numbers["romantic"].items()}
-    married, single, divorced = marital = numbers["marital"]
-    distributions["Bank, first appearance"] = _coded(marital)
-    distributions["Bank, alphabetical"] = _coded([divorced, married, single])
-    distributions["Bank, from 1"] = _coded(marital, first=1)
-    return distributions
+    return {
+        reading: _coded(counts, first)
+        for reading, (first, counts) in _numbers()["removed_classes"].items()
+    }
 
 
 def replaced_classes() -> dict[str, PriorPair]:
