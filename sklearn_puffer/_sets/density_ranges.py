@@ -258,21 +258,12 @@ class VertexEnvelopes:
             return _OrderedCells(distances / factor, masses, moved / factor)
 
     def _ordered(self, tables: Sequence[FloatArray]) -> _OrderedCells:
-        order, most, least = self._nearest(tables)
+        axes = self._in_integers(tables)
+        order, most, least = nearest_masses(self._tree, axes, *self._bounds)
         nearest = np.take_along_axis(total_distances(tables), order, axis=1)
         distances = np.maximum.accumulate(nearest, axis=1)
         masses = mass_steps(np.concatenate([most, least]))
         return _OrderedCells(distances, masses, float((distances - nearest).max()))
-
-    def _nearest(self, tables: Sequence[FloatArray]) -> tuple[Integers, Integers, Integers]:
-        if len(tables) > 1 or self._shares[0] is not None:
-            return nearest_masses(self._tree, self._in_integers(tables), *self._bounds)
-        # In one column the nearest cells form an interval. (Of cells that rounding puts at one
-        # distance on one side the farther may come first: both then count at that distance.)
-        order = np.argsort(tables[0], axis=1, kind="stable")
-        first, last = np.minimum.accumulate(order, axis=1), np.maximum.accumulate(order, axis=1)
-        most, least = interval_masses(self._tree, *self._bounds)
-        return order, most[:, first, last], least[:, first, last]
 
     def heights(self, factor: float) -> tuple[FloatArray, FloatArray]:
         """Return the log height of the kernel at each released cell, and its error."""
