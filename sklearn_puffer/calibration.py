@@ -139,7 +139,7 @@ class ExactLosses:
     def of_pair(self, k: int, factor: float, budget: float | None) -> FloatArray:
         """Return the losses of a pair, shape (2,); rough ones if they tell the budget's side."""
         if factor == 0.0:
-            return self.table.pair_without_noise(k, budget)
+            return self.table.pair_without_noise(k)
         return self.table.interval(k, self.noise.scaled(factor), budget)[1]
 
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from sklearn_puffer._losses import Panels, quadrature
 from sklearn_puffer._losses.discrete_distributions import DiscretePair
 from sklearn_puffer._losses.divergences import (
-    ROUGHLY,
     divergence_interval,
     gaps,
 )
@@ -562,50 +561,6 @@ def test_priors_of_two_kinds_are_refused():
     column, mixture = Discrete.from_counts([0, 1], [1, 1]), GaussianMixture([1.0], [0.0], [1.0])
     with pytest.raises(TypeError, match="of one kind"):
         LossTable([PriorPair(column, mixture)])
-
-
-@pytest.mark.parametrize(
-    ("noise", "notion", "share"),
-    [
-        (Gaussian(2.0), Pufferfish(0.3, delta=1e-5), 0.7),
-        (Cauchy(2.0), Pufferfish(0.3, delta=1e-5), 0.7),
-        (Cauchy(2.0), Pufferfish(1.0), 0.7),
-        (Gaussian(2.0), RenyiPufferfish(1.0, 2.0), None),
-        (Cauchy(2.0), RenyiPufferfish(1.0, 3.0), None),
-        (Laplace(2.0), RenyiPufferfish(1.0, 2.0), None),
-    ],
-)
-def test_a_loss_well_on_one_side_of_the_budget_is_told_roughly(noise, notion, share, monkeypatch):
-    points, fill = [], DiscretePair._fill
-
-    def counted(self, at, found):
-        points.append(len(at))
-        fill(self, at, found)
-
-    monkeypatch.setattr(DiscretePair, "_fill", counted)
-
-    def interval(budget):
-        points.clear()
-        table = LossTable([PriorPair(p, q)], notion)
-        return *table.interval(0, noise, budget), sum(points)
-
-    atoms = np.arange(6.0)
-    p, q = (Discrete.from_counts(atoms, c) for c in ([9, 5, 3, 2, 1, 4], [2, 3, 5, 7, 4, 3]))
-    least, most, work = interval(None)
-    loss = float(most.max())
-    for budget in (0.4 * loss, 2.0 * loss):
-        low, high, rough = interval(budget)
-        assert np.all(low <= most)
-        assert np.all(least <= high)
-        assert np.all(low <= high)
-        assert (high.max() <= budget) == (loss <= budget)
-        assert np.all(high - low <= 2.0 * ROUGHLY * max(budget, loss))
-        assert share is None or rough <= share * work
-    # close to the budget every digit counts
-    for budget in (loss * (1.0 - 1e-9), loss * (1.0 + 1e-9)):
-        low, high, _ = interval(budget)
-        assert np.all(high - low <= 1e-7 * loss)
-        assert (high.max() <= budget) == (loss <= budget)
 
 
 def test_an_interval_asked_with_a_budget_is_remembered_for_the_certificate(monkeypatch):

@@ -51,7 +51,6 @@ from sklearn_puffer._losses.divergences import (
     both_intervals,
     gaps,
     interval_of,
-    is_decided,
 )
 from sklearn_puffer._numerics import ULP
 from sklearn_puffer.noise import Noise
@@ -214,8 +213,10 @@ def box_panels(
         panels, shares = plane.cut(edges, notion)
         if _is_tight(panels, notion):
             return panels
-        if budget is not None and is_decided(both_intervals(panels, notion), budget, margin=0.0):
-            return panels
+        if budget is not None:
+            lower, upper = both_intervals(panels, notion)
+            if upper.max() <= budget or lower.max() > budget:
+                return panels
         finer = split_edges(edges, shares)
         if finer is None:
             return panels

@@ -110,22 +110,6 @@ def interval_of(panels: Panels, divergence: Divergence) -> tuple[float, float]:
     assert_never(divergence)
 
 
-ROUGHLY = 1e-6
-"""The accuracy, relative to the budget, of a loss that is known to be on one side of it."""
-
-
-def is_decided(ends: Ends, budget: float, margin: float = ROUGHLY) -> bool:
-    """Return whether the larger of both losses is well on one side of the budget for certain.
-
-    >>> is_decided((np.array([0.1, 0.2]), np.array([0.3, 0.4])), 0.5)
-    True
-    >>> is_decided((np.array([0.1, 0.2]), np.array([0.3, 0.4])), 0.3)
-    False
-    """
-    least, most = float(ends[0].max()), float(ends[1].max())
-    return most <= budget * (1.0 - margin) or least > budget * (1.0 + margin)
-
-
 def gaps(panels: Panels, notion: Notion) -> FloatArray:
     """Return how much each panel adds to the width of the interval: where to cut next.
 

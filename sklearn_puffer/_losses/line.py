@@ -25,11 +25,9 @@ from numpy.typing import NDArray
 
 from sklearn_puffer._base import BoolArray, FloatArray, IntArray
 from sklearn_puffer._losses.divergences import (
-    ROUGHLY,
     Ends,
     Panels,
     apart,
-    is_decided,
     kept,
     renyi_of_terms,
     renyi_terms,
@@ -41,8 +39,7 @@ MassBounds = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 
 _PURE_TOLERANCE = 1e-11
 _DELTA_TOLERANCE = 1e-11
-# Tolerances of Renyi divergences in turn, and how far from a budget is far enough to stop there.
-_RENYI_STEPS = ((1e-3, 1e-2), (ROUGHLY, ROUGHLY), (1e-8, 0.0))
+_RENYI_TOLERANCE = 1e-8
 # Panels for composition: cut until a Renyi divergence of this order is known so well; tails of
 # unbounded losses have at most this share of the budget, a delta.
 _CUT_ALPHA, _PANELS_TOLERANCE = 2.0, 1e-4
@@ -142,23 +139,18 @@ class LinePair(Protocol):
         """Return proven ends of the loss both ways, where there is a better way to it."""
 
 
-def loss_interval(pair: LinePair, notion: Notion, budget: float | None = None) -> Ends:
-    """Return proven lower and upper ends of the losses p -> q and q -> p, each of shape (2,).
-
-    Where a budget is given, and the larger loss is well on one side of it, work may stop at an
-    accuracy of 1e-6 of the budget (or of the loss); of a Renyi divergence a hundredth or more away
-    from it, at 1e-3.
-    """
+def loss_interval(pair: LinePair, notion: Notion) -> Ends:
+    """Return proven lower and upper ends of the losses p -> q and q -> p, each of shape (2,)."""
     closed = pair.closed_form(notion)
     divergence = notion.divergence
     if isinstance(divergence, PowerMean):
-        return _renyi(pair, divergence, budget, closed)
+        return _renyi(pair, divergence, closed)
     if closed is not None:
         return closed
     if isinstance(divergence, HockeyStick):
-        return _deltas(pair, divergence.epsilon, budget)
+        return _deltas(pair, divergence.epsilon)
     if isinstance(divergence, Supremum):
-        return _suprema(pair, budget)
+        return _suprema(pair)
     assert_never(divergence)
 
 
@@ -317,44 +309,37 @@ def _nearest(anchors: FloatArray, points: FloatArray) -> FloatArray:
     return np.where(points - left <= right - points, left, right)
 
 
-def _suprema(pair: LinePair, budget: float | None = None) -> Ends:
+def _suprema(pair: LinePair) -> Ends:
     """Return bounds on sup f and on sup -f."""
-    return _narrowed(pair, _above, _both_suprema, budget, (_PURE_TOLERANCE, 0.0))
+    return _narrowed(pair, _above, _both_suprema, _PURE_TOLERANCE, 0.0)
 
 
-def _deltas(pair: LinePair, epsilon: float, budget: float | None = None) -> Ends:
+def _deltas(pair: LinePair, epsilon: float) -> Ends:
     """Return bounds on the hockey-stick divergences of both directions."""
     worth, ends = partial(_unsettled, epsilon), partial(_both_deltas, epsilon)
-    return _narrowed(pair, worth, ends, budget, (_DELTA_TOLERANCE, _SMALLEST_DELTA))
+    return _narrowed(pair, worth, ends, _DELTA_TOLERANCE, _SMALLEST_DELTA)
 
 
 def _narrowed(
     pair: LinePair,
     worth_of: Callable[[View, float, float], FloatArray],
     ends_of: Callable[[_Cover], Ends],
-    budget: float | None,
-    finest: tuple[float, float],
+    tolerance: float,
+    least: float,
 ) -> Ends:
-    """Cut the panels that are worth most until none is, and return the ends of both directions.
-
-    With a budget roughly at first, which may tell on which side of it they are.
-    """
+    """Cut the panels that are worth most until none is, and return the ends of both directions."""
     cover = _Cover.begin(pair)
-    for tolerance, least in [finest] if budget is None else [(ROUGHLY, ROUGHLY * budget), finest]:
-        for _ in range(_ROUNDS):
-            views = cover.view, cover.view.swapped()
-            worth = np.maximum(*(worth_of(view, tolerance, least) for view in views))
-            wanted = np.flatnonzero(worth > 0.0)
-            wanted = wanted[np.argsort(-worth[wanted], kind="stable")[: cover.room // 4]]
-            if not wanted.size:
-                break
-            chosen = np.zeros(len(worth), dtype=bool)
-            chosen[wanted] = True
-            cover = cover.split(chosen, np.full(len(worth), 8 if wanted.size < 64 else 4))
-        ends = ends_of(cover)
-        if budget is not None and is_decided(ends, budget):
+    for _ in range(_ROUNDS):
+        views = cover.view, cover.view.swapped()
+        worth = np.maximum(*(worth_of(view, tolerance, least) for view in views))
+        wanted = np.flatnonzero(worth > 0.0)
+        wanted = wanted[np.argsort(-worth[wanted], kind="stable")[: cover.room // 4]]
+        if not wanted.size:
             break
-    return ends
+        chosen = np.zeros(len(worth), dtype=bool)
+        chosen[wanted] = True
+        cover = cover.split(chosen, np.full(len(worth), 8 if wanted.size < 64 else 4))
+    return ends_of(cover)
 
 
 def _both_suprema(cover: _Cover) -> Ends:
@@ -430,21 +415,16 @@ def _delta(cover: _Cover, view: View, epsilon: float, swapped: bool) -> tuple[fl
     return lower, upper
 
 
-def _renyi(pair: LinePair, mean: PowerMean, budget: float | None, known: Ends | None) -> Ends:
+def _renyi(pair: LinePair, mean: PowerMean, known: Ends | None) -> Ends:
     """Return bounds on the Renyi divergences of both directions, by panels where none is known."""
     lower, upper = known or (np.zeros(2), np.full(2, inf))
     ways = np.flatnonzero(np.isinf(upper)).tolist()
     if not ways:
         return lower, upper
-    cover = _Cover.begin(pair, weighed=True)
-    # in the same steps with a budget and without, so that ends near it are the same
-    for tolerance, margin in _RENYI_STEPS:
-        cover = _refined_for_sums(cover, mean, tolerance, ways)
-        for way in ways:
-            low, upper[way] = _ends_and_gaps(cover, mean, way)[0]
-            lower[way] = max(lower[way], low)
-        if budget is not None and is_decided((lower, upper), budget, margin):
-            break
+    cover = _refined_for_sums(_Cover.begin(pair, weighed=True), mean, _RENYI_TOLERANCE, ways)
+    for way in ways:
+        low, upper[way] = _ends_and_gaps(cover, mean, way)[0]
+        lower[way] = max(lower[way], low)
     return lower, upper
 
 

@@ -104,9 +104,6 @@ class LossTable:
     def intervals(self, noise: Noise) -> tuple[FloatArray, FloatArray]:
         """Return proven lower and upper ends of the loss from p to q, then from q to p.
 
-        Where `interval` last computed a pair with a budget, for this noise, its ends are returned:
-        away from the budget they may be 1e-6 of it apart.
-
         Parameters
         ----------
         noise : Noise
@@ -131,10 +128,8 @@ class LossTable:
     def interval(self, k: int, noise: Noise, budget: float | None = None) -> Ends:
         """Return proven lower and upper ends of the losses of one pair.
 
-        Where a budget is given, and the larger loss is well on one side of it, they may be farther
-        apart: 1e-6 of the budget (or of the loss, if that is larger) in one column, 1e-3 of Renyi
-        divergences a hundredth away from it, and in two columns as far as leaves them on that side.
-        The first are remembered for the same noise, and the second for about the same budget.
+        Where a budget is given those of two columns may be as far apart as leaves them on one side
+        of it; all others are remembered.
 
         Parameters
         ----------
@@ -157,16 +152,12 @@ class LossTable:
         if p == q:
             return np.zeros(2), np.zeros(2)
         for known in self._last.get(k, []):
-            if known.noise == noise and known.serves(budget):
+            if known.noise == noise:
                 return known.ends
         line = self._line(k, noise.mixings)
         ends = line.interval(noise, self.notion, budget)
-        if budget is None or not isinstance(line, DiscreteBoxes):
-            # so far apart that only their side of the budget is known
-            spare = 1e-5 * max(budget or 0.0, float(ends[1].max()))
-            is_rough = budget is not None and (ends[1] > ends[0] + spare).any()
-            rough = budget if is_rough else None
-            self._last[k] = [_Known(noise, ends, rough), *self._last.get(k, [])[: _REMEMBERED - 1]]
+        if budget is None or not isinstance(line, DiscreteBoxes | KeptColumns):
+            self._last[k] = [_Known(noise, ends), *self._last.get(k, [])[: _REMEMBERED - 1]]
         return ends
 
     def one_by_one(self, noise: Noise) -> bool:
@@ -214,16 +205,13 @@ class LossTable:
         limits = [self.pair_without_noise(k) for k in range(len(self.pairs))]
         return np.array(limits).reshape(-1, 2)
 
-    def pair_without_noise(self, k: int, budget: float | None = None) -> FloatArray:
+    def pair_without_noise(self, k: int) -> FloatArray:
         """Return the limits of the losses of one pair as the noise vanishes.
 
         Parameters
         ----------
         k : int
             Position of the pair.
-        budget : float, optional
-            What the losses will be held against: where the larger one is well on one side of it,
-            they may be as far above themselves as `interval` says.
 
         Returns
         -------
@@ -233,7 +221,7 @@ class LossTable:
         if self._groups:
             return np.asarray(self.without_noise()[k])
         p, q = self.pairs[k]
-        return np.zeros(2) if p == q else self._line(k, ()).without_noise(self.notion, budget)
+        return np.zeros(2) if p == q else self._line(k, ()).without_noise(self.notion)
 
     def panels(self, noise: Noise) -> list[Panels]:
         """Return panels that cover the line for each pair, where the priors are of one column.
@@ -420,17 +408,10 @@ def _check_spans(layout: Layout) -> None:
 
 
 class _Known(NamedTuple):
-    """An interval of a pair, and the budget of which it tells only the side, if it is rough."""
+    """An interval of a pair."""
 
     noise: Noise
     ends: Ends
-    rough: float | None
-
-    def serves(self, budget: float | None) -> bool:
-        """Return whether the interval is what would be computed for this budget."""
-        if self.rough is None:
-            return True
-        return budget is not None and abs(budget - self.rough) <= 1e-6 * self.rough
 
 
 def _linked(numbers: IntArray) -> list[IntArray]:

@@ -76,18 +76,15 @@ class PairLoss(Protocol):
     def interval(self, noise: Noise, notion: Notion, budget: float | None = None) -> Ends:
         """Return proven lower and upper ends, each of shape (2,): p to q, q to p.
 
-        Where a budget is given they may be farther apart, if the larger loss is well on one side of
-        it: 1e-6 of it in one column, in two as far as leaves them there.
+        Where a budget is given those of two columns may be as far apart as leaves them on one side
+        of it.
         """
 
     def panels(self, noise: Noise, notion: Notion) -> Panels:
         """Return panels that cover all released values, from p to q."""
 
-    def without_noise(self, notion: Notion, budget: float | None = None) -> FloatArray:
-        """Return upper bounds on the losses without any noise, shape (2,).
-
-        They may be as rough with a budget as those of `interval`.
-        """
+    def without_noise(self, notion: Notion) -> FloatArray:
+        """Return upper bounds on the losses without any noise, shape (2,)."""
 
 
 class DiscreteLine:
@@ -112,7 +109,7 @@ class DiscreteLine:
         """Return proven lower and upper ends, each of shape (2,): p to q, q to p."""
         scale = float(noise.axis_scales(self._n_axes)[self._column])
         used = self._usable(scale, noise)
-        lower, upper = loss_interval(self._column_pair(noise.with_scale(used)), notion, budget)
+        lower, upper = loss_interval(self._column_pair(noise.with_scale(used)), notion)
         # less noise loses more, and none at all the most
         limit = self.without_noise(notion)
         upper = np.minimum(upper, limit) if used <= scale else limit
@@ -125,7 +122,7 @@ class DiscreteLine:
         scale = float(noise.axis_scales(self._n_axes)[self._column])
         return fine_panels(self._column_pair(noise.with_scale(self._usable(scale, noise))), notion)
 
-    def without_noise(self, notion: Notion, budget: float | None = None) -> FloatArray:
+    def without_noise(self, notion: Notion) -> FloatArray:
         """Return upper bounds on the losses without any noise, shape (2,)."""
         if notion not in self._limits:
             self._limits[notion] = _apart(self._masses, self._log_masses, notion)
@@ -152,15 +149,15 @@ class MixtureLine:
 
     def interval(self, noise: Noise, notion: Notion, budget: float | None = None) -> Ends:
         """Return proven lower and upper ends, each of shape (2,): p to q, q to p."""
-        return loss_interval(self._column_pair(noise), notion, budget)
+        return loss_interval(self._column_pair(noise), notion)
 
     def panels(self, noise: Noise, notion: Notion) -> Panels:
         """Return panels that cover the line, from p to q."""
         return fine_panels(self._column_pair(noise), notion)
 
-    def without_noise(self, notion: Notion, budget: float | None = None) -> FloatArray:
+    def without_noise(self, notion: Notion) -> FloatArray:
         """Return upper bounds on the losses without any noise, shape (2,)."""
-        return loss_interval(self._column_pair(None), notion, budget)[1]
+        return loss_interval(self._column_pair(None), notion)[1]
 
     def _column_pair(self, noise: Noise | None) -> LinePair:
         if noise is not None:
@@ -175,7 +172,7 @@ class _DiscreteRows:
     def __init__(self, p: Discrete, q: Discrete) -> None:
         self._p, self._q = p, q
 
-    def without_noise(self, notion: Notion, budget: float | None = None) -> FloatArray:
+    def without_noise(self, notion: Notion) -> FloatArray:
         """Return upper bounds on the losses without any noise, shape (2,)."""
         return bare_losses(self._p, self._q, notion)
 
@@ -250,7 +247,7 @@ class GaussianRows:
             'a joint group of them cannot be composed with other columns: use dependence="joint".'
         )
 
-    def without_noise(self, notion: Notion, budget: float | None = None) -> FloatArray:
+    def without_noise(self, notion: Notion) -> FloatArray:
         """Return upper bounds on the losses without any noise, shape (2,)."""
         if rows_computable(self._p, self._q, None, notion):
             return row_interval(self._p, self._q, None, notion)[1]
@@ -524,7 +521,7 @@ class SameDistributions:
         one, zero = np.ones(1), np.zeros(1)
         return Panels(one, one, one, one, zero, zero)
 
-    def without_noise(self, notion: Notion, budget: float | None = None) -> FloatArray:
+    def without_noise(self, notion: Notion) -> FloatArray:
         """Return zero losses."""
         return np.zeros(2)
 
