@@ -17,7 +17,7 @@ from scipy.linalg import eigvalsh, toeplitz
 
 from sklearn_puffer._base import FloatArray, as_array, check_count, check_positive, real_numbers
 from sklearn_puffer._formulas import norm
-from sklearn_puffer._numerics import ULP
+from sklearn_puffer._numerics import ULP, rounded_up
 
 _TOLERANCE = 1e-9  # for the rounding of the caller's correlations
 _LEADING = 512  # records of a stationary sequence whose whole matrix is checked
@@ -80,14 +80,8 @@ def contraction(step: float, smoothness: float, strong_convexity: float = 0.0) -
             f"step must be at most 2 / smoothness, here {longest!r}, got {eta!r}: the "
             "map of a longer step is not a contraction; shorten it."
         )
-    return max(_factor(eta, mu), _factor(eta, beta))
-
-
-def _factor(eta: float, curvature: float) -> float:
-    """Return |1 - eta curvature|, rounded up, for eta curvature in [0, 2]."""
-    exact = abs(1 - Fraction(eta) * Fraction(curvature))
-    near = float(exact)
-    return near if Fraction(near) >= exact else min(nextafter(near, inf), 1.0)
+    sides = [abs(1 - Fraction(eta) * Fraction(curvature)) for curvature in (mu, beta)]
+    return rounded_up(max(sides))
 
 
 def check_size(value: Any, name: str) -> float:
