@@ -376,7 +376,7 @@ def own_prior(table, public, change=0):
         ),
         (["a"], {"epsilon": 0.1, "delta": 1e-3, "noise": "gaussian"}),
         (["a", "b"], {"epsilon": 0.2, "delta": 1e-2, "dependence": "independent"}),
-        (["a"], {"epsilon": 0.1, "delta": 1e-3, "alpha": 2.0, "strategy": "wasserstein"}),
+        (["a"], {"epsilon": 0.1, "alpha": 2.0, "strategy": "wasserstein"}),
     ],
     ids=str,
 )
