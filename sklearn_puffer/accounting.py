@@ -101,8 +101,7 @@ def privacy_loss(p: Prior, q: Prior, noise: Noise, notion: Notion) -> Loss:
     Notes
     -----
     *Formal guarantees.* The interval contains the loss over all real y, not over a sample of them:
-    rounding, discretisation and tails are bounded. Under the approximate Renyi notion it is the
-    upper end that counts, and the lower one is 0.
+    rounding, discretisation and tails are bounded.
 
     References
     ----------

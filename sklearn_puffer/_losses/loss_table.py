@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import log
-from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -93,7 +92,7 @@ class LossTable:
         _check_priors(pairs, self._priors)
         self.pairs, self.notion = pairs, notion
         self._lines: dict[tuple[int, Mixings], PairLoss] = {}
-        self._last: dict[int, list[_Known]] = {}  # the last intervals of each pair
+        self._last: dict[int, list[tuple[Noise, Ends]]] = {}  # the last intervals of each pair
         # too large a grid is refused here, before anything else
         discrete = all(isinstance(prior, Discrete) for prior in self._priors)
         linked = _linked(self._numbers) if notion.is_pure and discrete else []
@@ -151,13 +150,13 @@ class LossTable:
         p, q = self.pairs[k]
         if p == q:
             return np.zeros(2), np.zeros(2)
-        for known in self._last.get(k, []):
-            if known.noise == noise:
-                return known.ends
+        for known, ends in self._last.get(k, []):
+            if known == noise:
+                return ends
         line = self._line(k, noise.mixings)
         ends = line.interval(noise, self.notion, budget)
         if budget is None or not isinstance(line, DiscreteBoxes | KeptColumns):
-            self._last[k] = [_Known(noise, ends), *self._last.get(k, [])[: _REMEMBERED - 1]]
+            self._last[k] = [(noise, ends), *self._last.get(k, [])[: _REMEMBERED - 1]]
         return ends
 
     def one_by_one(self, noise: Noise) -> bool:
@@ -405,13 +404,6 @@ def _check_spans(layout: Layout) -> None:
             raise ValueError(
                 f"atoms from {atoms[0]} to {atoms[-1]} lie too far apart; use another unit."
             )
-
-
-class _Known(NamedTuple):
-    """An interval of a pair."""
-
-    noise: Noise
-    ends: Ends
 
 
 def _linked(numbers: IntArray) -> list[IntArray]:
