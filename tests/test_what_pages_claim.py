@@ -1,6 +1,7 @@
 """Certificates and reports claim no protection that a release does not give."""
 
 import math
+import re
 import warnings
 
 import numpy as np
@@ -195,3 +196,46 @@ def test_an_audit_takes_known_bins_as_known():
         warnings.simplefilter("ignore")
         attacks = audit(release, table_of(), random_state=0).attacks
     assert all(math.isnan(attack.auc_allowed) for attack in attacks)  # of each stratum by itself
+
+
+@pytest.mark.filterwarnings("ignore::sklearn_puffer.UtilityWarning")
+@pytest.mark.parametrize("how", ["typical rows", "swap"])
+def test_both_first_lines_and_a_warning_say_that_known_columns_tell_the_secret(how):
+    table = table_of().assign(ward=lambda t: np.where(t["ill"], "oncology", "other"))
+    made = MECHANISMS[how](sensitive="ill", known="ward", public="x")
+    with pytest.warns(UserWarning, match="'ward' tell the secret of 100% of the people by them"):
+        made.fit(table)
+    said = "; but 100% of the people are in strata of one secret, which tell it"
+    assert str(made.certificate_).splitlines()[0].endswith(said)
+    assert said in report(made).page.headline
+    for release in both(made):
+        headline = report(release, kind="external").page.headline
+        assert headline.endswith("; known columns may tell secrets by themselves")
+    plain = fitted(how, table, sensitive="ill", known="k", public="x")
+    assert "one secret" not in str(plain.certificate_).splitlines()[0]
+
+
+def test_who_joins_a_coarser_form_of_a_joined_label_is_said_not_to_be_covered():
+    rows = fitted("typical rows", sensitive="ill", joined="k", public="x")
+    said = "Not covered: who joins a coarser form of 'k'"
+    for release in both(rows):
+        assert said in str(release.certificate_.details())
+        assert said in str(report(release, kind="external"))
+        assert "or a coarser form of it" in str(release.certificate_)
+    plain = fitted("typical rows", sensitive="ill", public="x")
+    assert "coarser form" not in str(plain.certificate_.details())
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_the_largest_group_is_told_to_recipients_only_where_it_was_given(read):
+    def page_of(most, max_group="count"):
+        rng = np.random.default_rng(0)
+        home = np.repeat(np.arange(400), most)
+        ill = rng.integers(0, 2, 400)[home]
+        table = pd.DataFrame({"home": home, "ill": ill, "x": rng.integers(0, 3, len(home))})
+        groups = {"groups": "home", "max_group": max_group}
+        noiser = both(fitted("noise", table, epsilon=2.0, sensitive="ill", **groups))[read]
+        return re.sub(r"\d{4}-\d\d-\d\dT[\d:]+Z", "", str(report(noiser, kind="external")))
+
+    assert page_of(2) == page_of(3)
+    assert ("at most 3 rows with one value of home" in page_of(2, 3)) == (not read)

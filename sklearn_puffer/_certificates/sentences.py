@@ -8,7 +8,7 @@ from typing import Any
 
 from sklearn_puffer._certificates.certificate_figures import ColumnUtility, PairLoss, SetLoss
 from sklearn_puffer._tables import Name
-from sklearn_puffer._words import brief, listed, short_number
+from sklearn_puffer._words import brief, briefly, listed, short_number
 from sklearn_puffer.notions import Notion
 
 
@@ -123,6 +123,31 @@ def about_apart(pairs: Sequence[PairLoss]) -> list[str]:
         f"{listed(list(kinds), len(kinds))} is protected by itself."
     )
     return [told] * (len(kinds) > 1)
+
+
+BY_THEMSELVES = "; known columns may tell secrets by themselves"
+"""What the first line for recipients says where known columns come out as they are."""
+_MANY_ALONE = 0.05  # share of people in strata of one secret, above which the headline says so
+
+
+def about_one_secret(share: float, who: str = "people") -> str:
+    """Return the end of a headline about people whose known values tell their secret.
+
+    >>> about_one_secret(1.0), about_one_secret(0.01)
+    ('; but 100% of the people are in strata of one secret, which tell it', '')
+    """
+    told = f"; but {share:.0%} of the {who} are in strata of one secret, which tell it"
+    return told if share > _MANY_ALONE else ""
+
+
+def one_secret_warnings(share: float, known: Sequence[Name], who: str = "people") -> list[str]:
+    """Return the warning about them, where they are the most."""
+    if share <= 0.5:
+        return []
+    return [
+        f"known columns {briefly(known)} tell the secret of {share:.0%} of the {who} by "
+        "themselves, whatever is released beside them; merge their values, or leave them out."
+    ]
 
 
 _MOST_EPSILON = 10.0  # odds that may shift by more than e^10 = 22,000 times are not protected

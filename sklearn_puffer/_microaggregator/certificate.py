@@ -27,6 +27,7 @@ from sklearn_puffer._certificates import (
     measured_utility,
     utility_section,
 )
+from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._documents import Section, plain_record
 from sklearn_puffer._microaggregator.coordinates import NumberAxis, Sample
 from sklearn_puffer._microaggregator.program import SecretCounts
@@ -179,9 +180,11 @@ class PrototypeCertificate(Certificate):
 
     def _kept(self) -> str:
         verdict, level = "holds" if self.holds else "DOES NOT HOLD", self.facts.level
+        alone = say.about_one_secret(self.facts.strata.one_secret) if self.facts.strata else ""
         if level is None:
-            return f"{verdict} for shares of secrets as counted"
-        return f"{verdict}, with sampling error of shares of secrets allowed for ({level:.0%})"
+            return f"{verdict} for shares of secrets as counted{alone}"
+        error = f"with sampling error of shares of secrets allowed for ({level:.0%})"
+        return f"{verdict}, {error}{alone}"
 
     def check(self, table: Any, *, verbose: int = 0) -> NoReturn:
         """Refuse: a certificate of typical rows holds no distribution of the fitted rows.
@@ -226,7 +229,8 @@ class PrototypeCertificate(Certificate):
     def _risks(self) -> list[str]:
         """Return the greatest risks: a second release, and further knowledge of readers."""
         facts = self.facts
-        other = f" other than {listed(list(facts.joined))}" if facts.joined else ""
+        joined = listed(list(facts.joined))
+        other = f" other than {joined}, or a coarser form of it," if joined else ""
         return [
             "a second independent release of a row tells far more, and another fit draws anew; "
             "release each row once, or by one fit with row_id= and a key.",
@@ -289,6 +293,7 @@ def not_covered(facts: PrototypeFacts) -> list[str]:
         "or not; who holds the list of all fitted people is covered for one released "
         "row, not for all rows together.",
         f"Not covered: {labels}; name their columns in joined=.",
+        *_coarser(facts, "; name a column of it in joined=, too"),
         "Not covered: a second release of the same row, so several rows of one person, and that "
         "by another fit, whatever its key: release each row once, or by one fit with row_id= and a "
         "key.",
@@ -318,6 +323,15 @@ def not_covered(facts: PrototypeFacts) -> list[str]:
     return told
 
 
+def _coarser(facts: PrototypeFacts, way_out: str = "") -> list[str]:
+    """Return that labels are covered as they are: their mixtures may tell more than each."""
+    joined = listed(list(facts.joined), len(facts.joined))
+    told = (
+        f"a coarser form of {joined}, such as a band of its values, or that it is not one of them"
+    )
+    return [f"Not covered: who joins {told}{way_out}."] if joined else []
+
+
 def about_missing(pairs: Sequence[PairLoss]) -> list[str]:
     """Return that missing values are a secret, if they are one of a protected pair."""
     labels = {(pair.sensitive, label) for pair in pairs for label in (pair.secret, pair.against)}
@@ -344,6 +358,7 @@ def terms_of(facts: PrototypeFacts, known: Sequence[Name], coarse: Sequence[Name
         "fitted people is covered for one released row, not for all rows together.",
         f"Further facts of a person, and {labels}, are not covered unless they were named as known "
         "or joined.",
+        *_coarser(facts),
         "A second independent release of a row, as by another fit, tells far more.",
         "The typical rows themselves are not protected: a median, or a most frequent category, may "
         "be one person's.",
@@ -378,7 +393,8 @@ def terms_of(facts: PrototypeFacts, known: Sequence[Name], coarse: Sequence[Name
         "about one released row alone; what the whole file tells of them was simulated, and is not "
         "proven.",
         again="one row a person, once or alike by an id and a key",
-        beyond=f", but NOT for who holds the list of fitted rows and reads a whole file{beyond}",
+        beyond=f", but NOT for who holds the list of fitted rows and reads a whole file{beyond}"
+        + say.BY_THEMSELVES * bool(known),
         known=known,
         coarse=coarse,
     )

@@ -59,8 +59,9 @@ class PufferfishMicroaggregator(TableRelease):
         a released row adds to them. At most 1,000 strata.
     joined : str, int or list of these, default=None
         Columns of X that readers may join to a released row later: the budget holds for readers who
-        know any of them, too. They are not released. At most 30 values, and combinations of those
-        of several columns.
+        know any of them, too, as it is: not for who knows a coarser form, such as a band of its
+        values, unless a column of that form is named as well. They are not released. At most 30
+        values, and combinations of those of several columns.
     secret_pairs : "all", list of pairs, or {column: list of pairs}, default="all"
         The protected pairs of secrets; those of a combination are tuples.
     n_prototypes : "auto" or int, default="auto"

@@ -418,16 +418,18 @@ class LearntRows:
 
     def mechanism(self) -> LearntMechanism:
         """Return all that the fitted estimator takes."""
-        roles, people = self.read.roles, self.read.people
+        roles, people, certificate = self.read.roles, self.read.people, self.certificate()
+        strata, known = certificate.facts.strata, [*roles.known]
         return LearntMechanism(
             hidden=roles.hidden,
             public=roles.public,
             passed=[*(c.name for c in self.typical.known_columns), *roles.remainder],
             pairs=people.pairs,
             mechanism=self.typical,
-            certificate=self.certificate(),
+            certificate=certificate,
             order=order_told(people.rows, people.secrets),
             columns=[*roles.public, *roles.known, *roles.remainder],
+            warnings=[] if strata is None else say.one_secret_warnings(strata.one_secret, known),
             useless=self.useless(),
             attributes=self.attributes(),
         )

@@ -95,14 +95,14 @@ class NoiseOfColumns(Mechanism):
         times = "once" if certificate.releases == 1 else f"{certificate.releases} times"
         dependent, each = [_ROW], "row"
         if certificate.groups is not None:
-            column, most = shown(certificate.groups.column), certificate.groups.max_group
+            column = shown(certificate.groups.column)
             alike = certificate.groups.within_group == "any"
             within, each = "in any way" if alike else "not at all, given it", "group"
             dependent = [
                 f"Rows with the same {column} share their secret, and depend on each other "
                 f"{within}; what one group tells about another is not covered.",
-                f"At most {most} rows of a group are released in all, and which and how many they "
-                "are tells nothing about the secret.",
+                "No more rows of a group are released in all than was fixed at the fit, and which "
+                "and how many they are tells nothing about the secret.",
             ]
         family = certificate.noise
         how = f"with {f'{family} noise' if family in FAMILIES else 'noise of its own family'}"

@@ -263,6 +263,11 @@ class _Settings:
                 "noise reproducible, and nothing is guaranteed outside tests; fit again without "
                 "one."
             )
+        if not isinstance(getattr(self.noiser, "max_group", None), int) and certificate.groups:
+            # the largest group was counted, or an artifact does not say whether it was
+            groups = replace(certificate.groups, max_group=0)
+            guaranteed = replace(certificate.guaranteed, groups=groups)
+            self.certificate = replace(certificate, guaranteed=guaranteed)
         settings = {"mechanism" if key == "noise" else key: e for key, e in self.settings.items()}
         told = [f"{key}: {shown(each)}" for key, each in settings.items() if each is not None]
         left_out = [*left_open(self.noiser), *not_promised(self.noiser)]

@@ -388,7 +388,7 @@ class RowGroups:
     column : str or int
         The column of group ids.
     max_group : int
-        The most rows of a group, in all releases together.
+        The most rows of a group, in all releases together; 0 where that is not told.
     within_group : {"independent", "any"}
         How rows of a group depend on each other given the secret that they share.
     """
@@ -404,10 +404,8 @@ class RowGroups:
         'all released rows of a group (at most 3 rows with one value of home)'
         """
         rows = "row" if self.max_group == 1 else "rows"
-        return (
-            f"all released rows of a group (at most {self.max_group} {rows} with one value of "
-            f"{shown(self.column)})"
-        )
+        most = f"at most {self.max_group} {rows}" if self.max_group else "rows"
+        return f"all released rows of a group ({most} with one value of {shown(self.column)})"
 
     def known(self) -> str:
         """Return what readers know of the group beside the prior of a row, for a sentence."""

@@ -32,7 +32,6 @@ from sklearn_puffer._words import listed, quoted, short_number, shown, times
 from sklearn_puffer.notions import Pufferfish
 
 _OF_DISTANCE = ", to the power of their distance"
-_MANY_ALONE = 0.05  # share of people in strata of one secret, above which the headline says so
 
 
 @dataclass(frozen=True)
@@ -213,10 +212,9 @@ class ExchangeCertificate(Certificate):
         return []
 
     def _kept(self) -> str:
-        verdict, share = "holds" if self.holds else "DOES NOT HOLD", self.exchange.one_secret
+        verdict = "holds" if self.holds else "DOES NOT HOLD"
         changed = "nothing was changed; " if self.exchange.unchanged else ""
-        told = f"; but {share:.0%} of the {self.who} are in strata of one secret, which tell it"
-        alone = told if share > _MANY_ALONE else ""
+        alone = say.about_one_secret(self.exchange.one_secret, self.who)
         return f"{changed}{verdict} for readers who hold the list of rows with their secrets{alone}"
 
     def _sections(self) -> list[Section]:

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from sklearn_puffer._base import check_choice, check_jobs, check_positive, fitting
+from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._codes import (
     Coarse,
     Secret,
@@ -398,6 +399,8 @@ class PufferfishSwap(TableRelease):
         about = len({*table.names, *rule.names}), told, grouped
         certificate, shown = certified(mechanism, *about, *figures)
         said = not (ids or strata or has_row_labels(table))
+        one_secret = certificate.exchange.one_secret if strata else 0.0
+        alone = say.one_secret_warnings(one_secret, strata, certificate.who)
         return LearntMechanism(
             hidden=hidden,
             public=public,
@@ -408,7 +411,7 @@ class PufferfishSwap(TableRelease):
             missing=rule.missing,
             order=order,
             grouped=grouped,
-            warnings=[_NOBODYS.format(repr(str(secret.name)[:40]))] if said else [],
+            warnings=[_NOBODYS.format(repr(str(secret.name)[:40]))] if said else alone,
             attributes=shown,
         )
 

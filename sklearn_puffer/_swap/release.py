@@ -22,6 +22,7 @@ from sklearn_puffer._certificates import (
     changes_of,
     measured_utility,
 )
+from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._codes import Coarse, Column, SecretRule
 from sklearn_puffer._documents import Fields, digest, plain_tree, read_tree
 from sklearn_puffer._losses import Exchange, together
@@ -440,7 +441,8 @@ class RowExchange(Mechanism):
             "their secrets." + f" {insiders}" * (not open_to_insiders),
             again="these people once: keep this table, and do not exchange them again",
             reader="who holds the list of rows with their secrets",
-            beyond=", but NOT for people in the table" * open_to_insiders,
+            beyond=", but NOT for people in the table" * open_to_insiders
+            + say.BY_THEMSELVES * bool(self.strata),
             known=self.strata,
             coarse=[*self.coarse.bins, *self.coarse.known],
             ids=self.ids,
