@@ -56,7 +56,8 @@ class PufferfishMicroaggregator(TableRelease):
         The columns that readers know of a row, all of them together. They are there at `transform`
         and are released as they are, or as the median of one of so many quantile bins. Each
         combination of their values, a stratum, has a channel of its own, and the budget is for what
-        a released row adds to them. At most 1,000 strata.
+        a released row adds to them; who knows a value more finely than its bin is not covered. At
+        most 1,000 strata.
     joined : str, int or list of these, default=None
         Columns of X that readers may join to a released row later: the budget holds for readers who
         know any of them, too, as it is: not for who knows a coarser form, such as a band of its

@@ -50,7 +50,8 @@ def assumptions_of(
         "theta, this table and the priors are computed from the same rows as the release. What "
         "these numbers themselves reveal is not covered.",
         _about_columns(table),
-        f"Each protected secret is one value of one sensitive column ({_all(table.sensitive)})"
+        f"Each protected secret is a value, or a bin, of one sensitive column "
+        f"({_all(table.sensitive)})"
         f"{'; combinations of several columns are not secrets' * (len(table.sensitive) > 1)}.",
         _about_releases(settings.noise_name, settings.guarantee.releases, noise),
         *([KEYED] if settings.seed is None else []),

@@ -79,7 +79,8 @@ class PufferfishNoiser(TableRelease):
         What `transform` does where the certificate does not hold.
     known : str, int, tuple of these, or list of either, default=None
         Side information: public columns that a reader may know, each by itself, or the columns of
-        a tuple together. They stay as they are, and the budget holds given each of their values.
+        a tuple together. They stay as they are, and the budget holds given each of their values
+        (of a column in bins each bin: who knows the value more finely is not covered).
     groups : str or int, default=None
         The column of ids of groups of rows, such as households, that share their secret: the
         guarantee is then about all released rows of a group together. It is passed through.

@@ -69,7 +69,8 @@ class PufferfishSwap(TableRelease):
     known : str, int, list of these, or {column: bins, mapping or None}, default=None
         Columns that stay with people and that readers may know, such as an age or a label. Rows are
         exchanged among people of equal values, and the guarantee is against the shares there. A
-        number of quantile bins releases the median of each, ``{value: other}`` the other value.
+        number of quantile bins releases the median of each, ``{value: other}`` the other value; who
+        knows a value more finely is not covered.
     secret_pairs : "all", list of pairs, or {column: list of pairs}, default="all"
         The protected pairs of secrets; of several columns they are pairs of tuples.
     insiders : "double", float or None, default="double"
