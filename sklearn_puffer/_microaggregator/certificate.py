@@ -221,7 +221,7 @@ class PrototypeCertificate(Certificate):
         rows = ["Different rows", f"{facts.n_prototypes}", number]
         told = [["Whole file", times(facts.table), whole]]
         if facts.joint is not None and facts.joint > self.epsilon:
-            chance = "shift of odds, where typical rows are as frequent as chance has it"
+            chance = "at most, however often typical rows occur among them: proven, rarely near"
             told.append(["New people", times(facts.joint), chance])
         # columns that are drawn one by one make more rows
         return [rows] * (facts.drawn is None) + told
@@ -255,7 +255,8 @@ class PrototypeCertificate(Certificate):
         if facts.joint is not None:
             told[1] += (
                 " If typical rows occur more or less often among new people than in fit, as "
-                f"chance has it, they may shift {times(facts.joint)}."
+                f"chance has it, they may shift {times(facts.joint)}: a proven bound, from which "
+                "simulated tables stay far."
             )
         if strata is not None:
             told.append(
