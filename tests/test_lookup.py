@@ -159,7 +159,7 @@ def test_values_are_counted_as_one_by_one(n_distinct, dtype, gaps, are_weighted)
     assert counts.tolist() == expected[1]
 
 
-def test_what_bins_of_very_many_numbers_cost_is_the_mean_over_all_of_them():
+def test_what_bins_of_very_many_numbers_cost_is_near_the_mean_over_all_of_them():
     generator = np.random.default_rng(0)
     secret = np.arange(150_000) % 2
     table = pd.DataFrame({"s": secret, "x": generator.normal(size=len(secret)) + secret})
@@ -169,7 +169,7 @@ def test_what_bins_of_very_many_numbers_cost_is_the_mean_over_all_of_them():
     bins = np.searchsorted(edges, table["x"])
     moved = np.abs(table["x"] - table["x"].groupby(bins).transform("median"))
     told = fitted.utility_.loc["x"]
-    assert_allclose(told["change"], np.mean(moved + theta * np.exp(-moved / theta)), rtol=1e-5)
+    assert_allclose(told["change"], np.mean(moved + theta * np.exp(-moved / theta)), rtol=2e-3)
     assert_allclose(told["constant"], np.mean(np.abs(table["x"] - table["x"].median())), rtol=1e-5)
     assert_allclose(
         told["constant_median"], np.median(np.abs(table["x"] - table["x"].median())), rtol=1e-4
@@ -179,7 +179,7 @@ def test_what_bins_of_very_many_numbers_cost_is_the_mean_over_all_of_them():
         1.0 - np.exp(-told["median_change"] / theta) * np.cosh(moved / theta),
         np.exp(-moved / theta) * np.sinh(told["median_change"] / theta),
     )
-    assert_allclose(np.mean(least), 0.5, atol=1e-5)
+    assert_allclose(np.mean(least), 0.5, atol=1e-3)
 
 
 SECRET = np.resize([0, 1, 1], 600)

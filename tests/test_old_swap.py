@@ -140,9 +140,6 @@ def test_the_command_line_refuses_it_alike(tmp_path, capsys, monkeypatch):
     said = "--noise swap is gone: .* --mechanism swap .* --mechanism typical-rows"
     assert re.search(said, capsys.readouterr().err)
     assert not (tmp_path / "out.json").exists()
-    (tmp_path / "old.joblib").write_bytes(b"csklearn_puffer._noiser.swap_release\nSwapRelease\n.")
-    assert main(["release", "old.joblib", "in.csv", "out.csv"]) != 0
-    assert re.search(said, capsys.readouterr().err)
 
 
 def test_the_smallest_instance_of_the_corrections_is_as_it_says():
