@@ -128,9 +128,7 @@ def error_share(level: float, cells: Iterable[int]) -> float:
     return max(1.0 - ConfidenceSet(level).level - ULP, 0.0) / max(events, 1) * (1.0 - 2.0**-50)
 
 
-def set_around(
-    prior: Discrete, share: float, alphabets: Sequence[ArrayLike] | None = None
-) -> SimultaneousSet:
+def set_around(prior: Discrete, share: float, alphabets: Sequence[ArrayLike]) -> SimultaneousSet:
     """Return the confidence set around a counted prior.
 
     Parameters
@@ -139,9 +137,8 @@ def set_around(
         Its counts are numbers of rows. (A prior given by probabilities has no rows to count.)
     share : float
         The error of each of the `n_events` intervals on average, from `error_share`.
-    alphabets : sequence of array-like, optional
-        The possible atoms of each column; in one column the prior's own, those of mass zero
-        included, unless given.
+    alphabets : sequence of array-like
+        The possible atoms of each column.
 
     Notes
     -----
@@ -152,21 +149,14 @@ def set_around(
     Raises
     ------
     ValueError
-        If rows come without alphabets, or an atom with rows is not among them.
+        If an atom with rows is not among the possible ones.
 
     Examples
     --------
-    >>> region = set_around(Discrete.from_counts([0, 1], [376, 204]), share=0.025)
+    >>> region = set_around(Discrete.from_counts([0, 1], [376, 204]), 0.025, [[0, 1]])
     >>> region.cell_bounds[0].round(6).tolist(), region.cell_bounds[1].round(6).tolist()
     ([0.602124, 0.307499], [0.692501, 0.397876])
     """
-    if alphabets is None:
-        if prior.n_axes > 1:
-            raise ValueError(
-                f"alphabets must be given for rows of {prior.n_axes} columns: the possible atoms "
-                "of each column."
-            )
-        return set_around_counts([prior.atoms], prior.counts, share)
     axes = [np.unique(np.asarray(alphabet, dtype=float)) for alphabet in alphabets]
     return set_around_counts(axes, _on_grid(prior, axes), share)
 

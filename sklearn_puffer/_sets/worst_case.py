@@ -392,7 +392,7 @@ class SetLosses:
     Parameters
     ----------
     pairs : sequence of (SimultaneousSet, SimultaneousSet)
-        The sets of the two secrets of each pair; both over the same grid.
+        The sets of the two secrets of each pair, all over the same grid.
     noise : Noise
         At factor 1.
     notion : Notion
@@ -409,7 +409,7 @@ class SetLosses:
     Raises
     ------
     ValueError
-        If the sets of a pair are over different grids, or cannot be looked through (`computable`).
+        If sets are over different grids, or cannot be looked through (`computable`).
 
     Examples
     --------
@@ -433,10 +433,7 @@ class SetLosses:
     @property
     def exact(self) -> bool:
         """Whether the bound is the supremum itself, up to rounding."""
-        return all(
-            is_exact([len(axis) for axis in region.axes], self.noise, self.notion)
-            for region in distinct(self.pairs)
-        )
+        return is_exact([len(axis) for axis in self._sets[0].axes], self.noise, self.notion)
 
     @property
     def tolerance(self) -> float:
@@ -446,9 +443,7 @@ class SetLosses:
     @cached_property
     def guess(self) -> float:
         """A factor near which the loss of a shift across the grid meets the budget."""
-        within = smallest_within(
-            lambda factor: float(self._shift_losses(factor).max()), self.notion.budget, 1.0, 1.0
-        )
+        within = smallest_within(self._shift_loss, self.notion.budget, 1.0, 1.0)
         return within if math.isfinite(within) else 1.0
 
     def losses(self, factor: float) -> FloatArray:
@@ -456,68 +451,39 @@ class SetLosses:
         if factor == 0.0:
             return self._without_noise
         return np.minimum(
-            self._worst(factor), np.minimum(self._without_noise, self._shift_losses(factor))
+            self._worst(factor), np.minimum(self._without_noise, self._shift_loss(factor))
         )
-
-    @cached_property
-    def _groups(self) -> list[_PairsOnGrid]:
-        """The pairs by grid, so that a set in several pairs is computed once."""
-        grids: dict[tuple[bytes, ...], list[int]] = {}
-        key_of = {id(x): tuple(axis.tobytes() for axis in x.axes) for x in distinct(self.pairs)}
-        for k, (p, q) in enumerate(self.pairs):
-            if key_of[id(p)] != key_of[id(q)]:
-                raise ValueError(
-                    f"pairs[{k}] must hold two sets over the same grid; declare one alphabet."
-                )
-            grids.setdefault(key_of[id(p)], []).append(k)
-        groups = []
-        for members in grids.values():
-            sets, numbers = numbered([self.pairs[k] for k in members])
-            sides = np.ascontiguousarray(numbers.T)
-            losses = _losses_on(sets, self.noise, self.notion)
-            groups.append(_PairsOnGrid(np.array(members), (sides[0], sides[1]), losses))
-        return groups
 
     @cached_property
     def _without_noise(self) -> FloatArray:
         """The losses without noise, which noise never increases: it is a post-processing."""
-        return np.minimum(self._worst(0.0), self._shift_losses(0.0))
+        return np.minimum(self._worst(0.0), self._shift_loss(0.0))
 
     def _worst(self, factor: float) -> FloatArray:
-        upper = np.empty((len(self.pairs), 2))
-        for group in self._groups:
-            upper[group.members] = group.worst(factor)
-        return upper
+        p, q = self._numbers.T
+        return self._of_sets(factor, np.append(p, q), np.append(q, p)).reshape(2, -1).T
 
     @cached_property
-    def _spans(self) -> FloatArray:
-        sets, numbers = numbered(self.pairs)
-        spans = np.array([[axis[-1] - axis[0] for axis in region.axes] for region in sets])
-        return np.asarray(spans[numbers[:, 0]])
+    def _of_sets(self) -> Callable[[float, Integers, Integers], FloatArray]:
+        """The losses at a factor, from sets to others: a set in several pairs is computed once."""
+        return _losses_on(self._sets, self.noise, self.notion)
 
-    def _shift_losses(self, factor: float) -> FloatArray:
-        """Return the losses of shifts across the grids, as `bounds.sensitivity` does."""
+    @cached_property
+    def _sets(self) -> list[SimultaneousSet]:
+        return distinct(self.pairs)
+
+    @cached_property
+    def _numbers(self) -> Integers:
+        """The positions of each pair's two sets, shape (n_pairs, 2)."""
+        return numbered(self.pairs)[1]
+
+    def _shift_loss(self, factor: float) -> float:
+        """Return the loss of a shift across the grid, as `bounds.sensitivity` does."""
+        spans = np.array([[axis[-1] - axis[0] for axis in self._sets[0].axes]])
         if factor == 0.0:
-            highest = self.notion.divergence.worst
-            caps = np.where(self._spans.any(axis=1), highest, 0.0)
-        else:
-            shifts = self._spans * (1.0 + ROUNDING)
-            caps = self.notion.shift_loss(self.noise.scaled(factor), shifts) * (1.0 + ROUNDING)
-        return np.repeat(caps[:, None], 2, axis=1)
-
-
-@dataclass(frozen=True, eq=False)
-class _PairsOnGrid:
-    """The pairs of sets that share a grid."""
-
-    members: Integers  # (n_members,)
-    sides: tuple[Integers, Integers]  # the sets of each pair
-    losses: Callable[[float, Integers, Integers], FloatArray]  # at a factor, from sets to others
-
-    def worst(self, factor: float) -> FloatArray:
-        """Return losses of shape (n_members, 2), rounded upwards."""
-        p, q = self.sides
-        return self.losses(factor, np.append(p, q), np.append(q, p)).reshape(2, -1).T
+            return self.notion.divergence.worst if spans.any() else 0.0
+        loss = self.notion.shift_loss(self.noise.scaled(factor), spans * (1.0 + ROUNDING))
+        return float(loss[0]) * (1.0 + ROUNDING)
 
 
 def _at_vertices(
@@ -580,6 +546,8 @@ def _losses_on(
     sets: Sequence[SimultaneousSet], noise: Noise, notion: Notion
 ) -> Callable[[float, Integers, Integers], FloatArray]:
     """Return the worst losses of some sets on one grid."""
+    if len({tuple(axis.tobytes() for axis in region.axes) for region in sets}) > 1:
+        raise ValueError("pairs must hold sets over the same grid; declare one alphabet.")
     shape = [len(axis) for axis in sets[0].axes]
     if not computable(shape, len(sets), noise, notion):
         raise ValueError(
