@@ -86,7 +86,7 @@ def _ledger(folder, name, rule, spent=7, theta=1e3):
 
 def _fill(ledger, n):
     """Put n entries on record by one write: spends one after the other would take n^2."""
-    entries = tuple(Entry("data", {"age": 1e9 + k}, 1, "") for k in range(n))
+    entries = tuple(Entry("data", 1, f"note {k}") for k in range(n))
 
     def record(sheet):
         sheet.write(replace(ledger._state(sheet), entries=entries).to_record())

@@ -38,7 +38,6 @@ from sklearn_puffer._certificates.composition import (
     Precisions,
     Refused,
     Rule,
-    Spent,
     check_scale,
     composition_rule,
     factor_below,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from sklearn_puffer._base import check_count
-from sklearn_puffer._certificates import Axis, OverspentError
+from sklearn_puffer._certificates import OverspentError
 from sklearn_puffer._documents import Page, Section
 from sklearn_puffer._ledgers.store import (
     SCHEMAS,
@@ -18,9 +18,7 @@ from sklearn_puffer._ledgers.store import (
     LedgerTerms,
     Sheet,
     certificate_for,
-    counts_of,
     foreign,
-    scales_from,
 )
 from sklearn_puffer._release import NONSENSE
 from sklearn_puffer._words import listed, quoted, shown
@@ -43,10 +41,9 @@ class Left:
 
 @dataclass(frozen=True)
 class Entry:
-    """Equal releases on record: their dataset, scales, number and note."""
+    """Releases on record: their dataset, number and note."""
 
     dataset: str
-    scales: Mapping[Axis, float]
     releases: int
     note: str
 
@@ -61,21 +58,18 @@ class State(LedgerTerms):
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
         """Return the state that `to_record` wrote; a damaged record raises any error."""
-        spent = tuple(
-            Entry(dataset, scales_from(scales), check_count(releases, "releases"), note)
+        state = cls.read(record, _check_datasets(record["datasets"]))
+        state.remaining(0)
+        spent = [
+            Entry(state.name(dataset), state.counted(scales, releases), note)
             for dataset, scales, releases, note in record["spent"]
-        )
-        state = cls.read(record, tuple(record["datasets"]), spent)
-        for entry in spent:
-            state.name(entry.dataset)
-        for name in _check_datasets(state.datasets):
-            state.left(name)
-        return state
+        ]
+        return replace(state, entries=tuple(spent))
 
     def to_record(self) -> dict[str, Any]:
         """Return the state as plain values."""
         spent = [
-            [entry.dataset, list(entry.scales.items()), entry.releases, entry.note]
+            [entry.dataset, list(self.scales.items()), entry.releases, entry.note]
             for entry in self.entries
         ]
         datasets = {"datasets": list(self.datasets), "spent": spent}
@@ -99,7 +93,7 @@ class State(LedgerTerms):
             raise TypeError(f"note must be a string, got {quoted(note)}.")
         left = self.left(self.name(dataset))
         if count <= left.releases:
-            return Entry(left.dataset, self.scales, count, note)
+            return Entry(left.dataset, count, note)
         way = getattr(self.rule, "reason", "Fit with more releases before the first one.")
         if not self.rule.axes:  # of whole rows
             way = f"{way} Other people are another data set (dataset=)."
@@ -112,14 +106,14 @@ class State(LedgerTerms):
         """Return the state after further releases: equal ones are counted together."""
         entries = list(self.entries)
         for k, old in enumerate(entries):
-            if (old.dataset, old.note, old.scales) == (entry.dataset, entry.note, entry.scales):
+            if (old.dataset, old.note) == (entry.dataset, entry.note):
                 entries[k] = replace(entry, releases=old.releases + entry.releases)
                 return replace(self, entries=tuple(entries))
         return replace(self, entries=(*entries, entry))
 
     def left(self, dataset: str) -> Left:
         """Return what may still be released of a dataset."""
-        spent = counts_of((e.scales, e.releases) for e in self.entries if e.dataset == dataset)
+        spent = sum(entry.releases for entry in self.entries if entry.dataset == dataset)
         return Left(dataset, self.remaining(spent))
 
 
@@ -333,7 +327,7 @@ class Ledger(Account[State]):
         Returns
         -------
         tuple of Entry
-            In the order in which each kind of release came first, with its scales.
+            In the order in which each dataset and note came first.
         """
         return self._held().entries
 

@@ -208,7 +208,7 @@ class PersonLedger(Account[About]):
                 f'changes="count" asks for releases of rows that changed, and '
                 f'{about.rule.refuses_changes}, or leave changes="refuse".'
             )
-        about.remaining({})  # or raises
+        about.remaining(0)  # or raises
         ledger._create(partial(_fill, about))
         return ledger
 
@@ -463,7 +463,7 @@ def _fill(about: About, sheet: Sheet) -> None:
     """Write the first state: the terms, and no persons."""
     sheet.divide(1)
     sheet.put(0, b"", b"")
-    sheet.write(record_of(about, [], [((), 0)]))
+    sheet.write(record_of(about, [(0, 0)]))
 
 
 def _overspent(verdict: Verdict, about: About, together: bool) -> str:

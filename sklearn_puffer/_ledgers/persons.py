@@ -5,9 +5,9 @@ pseudorandom, are the number of its part. A part is an array of persons, ascendi
 the pseudonyms of their noise, person by person. All parts exist, so a person in no part is not on
 record.
 
-A *kind* of release is its scales, of which earlier versions had several. A *history* counts the
-releases of each kind that a person has had. Few histories differ, however many persons there are:
-the rule judges each of them once.
+A *history* is how many releases a person has had. Few histories differ, however many persons there
+are: the rule judges each of them once. Earlier versions counted *kinds* of releases apart, by their
+scales.
 """
 
 from __future__ import annotations
@@ -20,14 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sklearn_puffer._base import BoolArray, IntArray, check_choice, counted, task
-from sklearn_puffer._certificates import Axis, Spent
 from sklearn_puffer._ledgers.store import (
     SCHEMAS,
     DamagedError,
     LedgerTerms,
     Sheet,
-    counts_of,
-    scales_from,
 )
 from sklearn_puffer._release import NONSENSE, Pseudonyms
 
@@ -99,10 +96,6 @@ def _whole(pseudonyms: Pseudonyms) -> NDArray[np.bytes_]:
     return np.ascontiguousarray(pseudonyms, dtype=">u8").view("S16")[:, 0]
 
 
-Counts = tuple[tuple[int, int], ...]
-"""Of a history: (kind, how many releases), ascending."""
-
-
 @dataclass(frozen=True)
 class PersonLeft:
     """What may still be released of one person.
@@ -128,7 +121,6 @@ class Call:
     dataset : str
     release : int
     note : str
-    scales : dict
     rows : int
         Of the table.
     new : int
@@ -142,7 +134,6 @@ class Call:
     dataset: str
     release: int
     note: str
-    scales: Mapping[Axis, float]
     rows: int
     new: int
     repeated: int
@@ -176,17 +167,6 @@ class About(LedgerTerms):
     def whole(self) -> bool:
         """Whether another release of a person must be of the same row."""
         return self.changes == "refuse"
-
-
-def followed(counts: Counts, kind: int) -> Counts:
-    """Return a history with one more release of a kind.
-
-    >>> followed(((0, 2),), 1), followed(((0, 2),), 0)
-    (((0, 2), (1, 1)), ((0, 3),))
-    """
-    further = dict(counts)
-    further[kind] = further.get(kind, 0) + 1
-    return tuple(sorted(further.items()))
 
 
 BASE = 0
@@ -224,24 +204,21 @@ class Book:
         self._sheet = sheet
         try:
             self.about = About.from_record(sheet.record)
-            self.kinds = [scales_from(scales) for scales in sheet.record["kinds"]]
-            histories = sheet.record["histories"]
-            self.histories = [_counts(counts, len(self.kinds)) for counts, _ in histories]
+            kinds, histories = sheet.record["kinds"], sheet.record["histories"]
+            self.histories = [
+                sum(self.about.counted(kinds[kind], n) for kind, n in counts)
+                for counts, _ in histories
+            ]
             self._sizes = [int(size) for _, size in histories]
         except NONSENSE as fault:
             raise DamagedError("its histories cannot be read") from fault
-        self._numbers = {counts: k for k, counts in enumerate(self.histories)}
-        own = dict(self.about.scales)  # of every release but those of earlier versions
-        self.kinds += [] if own in self.kinds else [own]
-        self._kind = self.kinds.index(own)
 
-    def history(self, counts: Counts) -> int:
+    def history(self, releases: int) -> int:
         """Return the number of a history, adding it if it is new."""
-        if counts not in self._numbers:
-            self._numbers[counts] = len(self.histories)
-            self.histories.append(counts)
+        if releases not in self.histories:
+            self.histories.append(releases)
             self._sizes.append(0)
-        return self._numbers[counts]
+        return self.histories.index(releases)
 
     def left(self, person: Pseudonyms) -> PersonLeft:
         """Return what the person with a pseudonym, of shape (1, 2), may still be released."""
@@ -252,22 +229,17 @@ class Book:
     def tally(self) -> list[tuple[int, PersonLeft]]:
         """Return, for each history, the number of persons and what they have left."""
         pairs = zip(self._sizes, self.histories, strict=True)
-        return [(size, self._left(counts)) for size, counts in pairs if size]
+        return [(size, self._left(releases)) for size, releases in pairs if size]
 
-    def _left(self, counts: Counts) -> PersonLeft:
-        return PersonLeft(self.about.remaining(self._spent(counts)), sum(n for _, n in counts))
-
-    def _spent(self, counts: Counts) -> Spent:
-        return counts_of((self.kinds[kind], n) for kind, n in counts)
+    def _left(self, releases: int) -> PersonLeft:
+        return PersonLeft(self.about.remaining(releases), releases)
 
     def judged(self, batch: Any) -> Verdict:
         """Return the decision for each row of a batch (`Noted`)."""
         known = self._found(batch.persons)
         places = known.places(batch.persons)
         rows = np.append(known.persons, np.zeros(1, PERSON))[places]  # the last one is nobody
-        once = counts_of([(self.about.scales, 1)])
-        allows = self.about.rule.allows
-        is_full = [not allows(once, self._spent(counts)) for counts in self.histories]
+        is_full = [self.about.remaining(releases) < 1 for releases in self.histories]
         repeated = known.has(places, batch.draws)
         overspent = np.array(is_full)[rows["history"]] & ~repeated
         changed = (places >= 0) & (rows["form"] != batch.forms) & ~repeated & ~overspent
@@ -295,7 +267,7 @@ class Book:
         after = np.empty_like(before)
         for history in np.unique(before).tolist():
             theirs = before == history
-            after[theirs] = number = self.history(followed(self.histories[history], self._kind))
+            after[theirs] = number = self.history(self.histories[history] + 1)
             self._sizes[number] += int(theirs.sum())
             self._sizes[history] -= int((theirs & is_old).sum())
         return after
@@ -328,27 +300,26 @@ class Book:
         """Put a call on record by its dataset, release and note; write the head, after persons."""
         masks = verdict.new, verdict.repeated, verdict.withheld
         numbers = len(verdict.new), *(int(mask.sum()) for mask in masks)
-        self._sheet.append([*named, self._kind, *numbers])
+        self._sheet.append([*named, 0, *numbers])
         histories = list(zip(self.histories, self._sizes, strict=True))
-        self._sheet.write(record_of(self.about, self.kinds, histories))
+        self._sheet.write(record_of(self.about, histories))
 
     def calls(self) -> tuple[Call, ...]:
         """Return the calls on record."""
         lines = self._sheet.lines()
         try:
             return tuple(
-                Call(dataset, release, note, self.kinds[kind], *numbers)
-                for dataset, release, note, kind, *numbers in lines
+                Call(dataset, release, note, *numbers)
+                for dataset, release, note, _, *numbers in lines
             )
         except NONSENSE as fault:
             raise DamagedError("its calls cannot be read") from fault
 
 
-def record_of(
-    about: About, kinds: Sequence[Mapping[Axis, float]], histories: Sequence[tuple[Counts, int]]
-) -> dict[str, Any]:
-    kinds_now = [list(scales.items()) for scales in kinds]
-    return about.to_record() | {"kinds": kinds_now, "histories": histories}
+def record_of(about: About, histories: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """Return the head, given the releases of each history, and how many persons have it."""
+    counts = [[[[0, n]] if n else [], size] for n, size in histories]
+    return about.to_record() | {"kinds": [list(about.scales.items())], "histories": counts}
 
 
 def _parts_of(persons: Pseudonyms, n_parts: int) -> IntArray:
@@ -356,10 +327,3 @@ def _parts_of(persons: Pseudonyms, n_parts: int) -> IntArray:
     rest = np.uint64(64 - n_parts.bit_length())
     parts: IntArray = (persons[:, 0] >> np.uint64(1) >> rest).astype(np.int64)
     return parts
-
-
-def _counts(pairs: Any, n_kinds: int) -> Counts:
-    counts = tuple((int(kind), int(count)) for kind, count in pairs)
-    if not all(0 <= kind < n_kinds and count > 0 for kind, count in counts):
-        raise ValueError("a count of no kind")
-    return counts

@@ -28,20 +28,19 @@ import stat
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from sklearn_puffer._base import as_float
+from sklearn_puffer._base import as_float, check_count
 from sklearn_puffer._certificates import (
     WHOLE,
     Axis,
     CertifiedEstimator,
     Rule,
-    Spent,
     check_scale,
     rule_from_dict,
 )
@@ -191,9 +190,24 @@ class LedgerTerms:
         rule, scales = rule_from_dict(record["rule"]), scales_from(record["scales"])
         return cls(record["fingerprint"], rule, scales, *further)
 
-    def remaining(self, spent: Spent) -> float:
-        """Return how many releases are left."""
-        return self.rule.times(counts_of([(self.scales, 1)]), spent)
+    def remaining(self, spent: int) -> float:
+        """Return how many releases are left after so many."""
+        each = (self.scales or {WHOLE: 1.0}).items()  # whole rows have no axes
+        had = {axis: {scale: spent} for axis, scale in each} if spent else {}
+        return self.rule.times({axis: {scale: 1} for axis, scale in each}, had)
+
+    def counted(self, pairs: Any, releases: Any) -> int:
+        """Return how many releases count for some at scales that were written as pairs.
+
+        Earlier versions had other scales, of some of the columns: a release with more noise counts
+        as one, and with less noise as many as cost as much, rounded up.
+        """
+        n, own, cost = check_count(releases, "releases"), self.scales, self.rule.cost
+        less = {axis: scale for axis, scale in scales_from(pairs).items() if scale < own[axis]}
+        costs = [
+            cost(axis, {scale: n}) / cost(axis, {own[axis]: 1}) for axis, scale in less.items()
+        ]
+        return max([n, *map(math.ceil, costs)])
 
     def to_record(self) -> dict[str, Any]:
         """Return the terms as plain values."""
@@ -411,24 +425,6 @@ def foreign(path: Path) -> str:
         f"the ledger {str(path)!r} belongs to another noiser; open it with the noiser it was "
         "created for, or create a ledger for data that were never released."
     )
-
-
-def counts_of(releases: Iterable[tuple[Mapping[Axis, float], int]]) -> Spent:
-    """Return how often each axis was released at each scale, from pairs (scales, number).
-
-    Releases of whole rows, which have no axes, count under the axis "".
-
-    >>> counts_of([({"age": 2.0}, 1), ({"age": 2.0, "sex": 1.0}, 2)])
-    {'age': {2.0: 3}, 'sex': {1.0: 2}}
-    >>> counts_of([({}, 2)])
-    {'': {1.0: 2}}
-    """
-    counts: dict[Axis, dict[float, int]] = {}
-    for scales, number in releases:
-        for axis, scale in (scales or {WHOLE: 1.0}).items():
-            of_axis = counts.setdefault(axis, {})
-            of_axis[scale] = of_axis.get(scale, 0) + number
-    return counts
 
 
 def scales_from(pairs: Any) -> dict[Axis, float]:
