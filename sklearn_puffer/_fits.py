@@ -210,9 +210,7 @@ def _merged(model: Any, observed: Observed, train: Array) -> tuple[Array, dict[s
             f"more than the {MOST_ROWS} that are given to it one by one; divide sample_weight by a "
             "common factor, or take a classifier that knows weights."
         )
-    contents, codes = observed.contents[train], observed.codes[train]
-    new = np.append(True, (np.diff(contents) != 0) | (np.diff(codes) != 0))
-    firsts = np.flatnonzero(new)
+    firsts = np.unique(observed.groups[train], return_index=True)[1]
     return firsts, {"sample_weight": np.add.reduceat(observed.weights[train], firsts)}
 
 

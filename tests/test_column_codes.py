@@ -102,7 +102,7 @@ def test_missing_as_a_category_has_a_code_of_its_own_if_fit_had_some():
         missing="category",
     )
     assert truth.atoms.tolist() == [0.0, 1.0, 2.0]
-    assert [truth.value_of(k) for k in range(3)] == [False, True, None]
+    assert truth.missing_code == 2
     some = numbers(False, True, kind="boolean", gaps=[False, True])
     assert read(truth, some, "error", "category") == ([0, 2], 0)
     plain = learn_column("x", numbers(True, False, kind="boolean"))
@@ -116,7 +116,7 @@ def test_bins_take_any_number_and_each_edge_belongs_to_the_bin_below():
     assert column.atoms.tolist() == [2.0, 7.0]
     assert read(column, numbers(-9, 4, 4.1, 99)) == ([0, 0, 1, 1], 0)
     assert column.placed(np.array([4.0, 5.0])).tolist() == [2.0, 7.0]
-    assert column.codes_of_numbers(np.array([5.0, 1.0, 4.0])).tolist() == [1, 0, 0]
+    assert column.knots.tolist() == column.edges.tolist()
     for bad in (np.nan, np.inf):
         with pytest.raises(ValueError, match="'x' contains"):
             read(column, numbers(1, bad))
@@ -169,15 +169,6 @@ def test_another_kind_of_values_than_fit_has_seen_is_refused():
             place(days, numbers(1, 2, kind="integer"))
         place(days, timed)
         place(JOBS, numbers(1, 2, gaps=[True, True])) if place is placed_in else None
-
-
-def test_a_code_stands_for_its_value_in_the_type_of_the_column():
-    whole, truth = (learn_column("x", numbers(1, 0, kind=k)) for k in ("integer", "boolean"))
-    for column, expected in ((AGES, [10.0, 20.0, 40.0]), (whole, [0, 1]), (truth, [False, True])):
-        found = [column.value_of(k) for k in range(len(column.atoms))]
-        assert found == expected
-        assert {*map(type, found)} == {*map(type, expected)}
-    assert [JOBS.value_of(k) for k in range(3)] == ["clerk", "cook", "smith"]
 
 
 def test_a_column_takes_further_atoms_which_may_all_be_released():

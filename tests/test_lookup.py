@@ -14,7 +14,6 @@ from pandas.testing import assert_frame_equal
 
 from sklearn_puffer import PufferfishNoiser
 from sklearn_puffer._codes import columns, distinct
-from sklearn_puffer._codes.columns import Column
 from sklearn_puffer._codes.lookup import Lookup
 from sklearn_puffer._tables import Values
 
@@ -99,10 +98,6 @@ def test_a_value_lies_above_as_many_edges_as_are_smaller(dtype, name):
         codes = np.full(len(block), -1)
         Lookup(edges).below(block, codes)
         assert codes.tolist() == [sum(edge < float(v) for edge in edges) for v in block]
-    column = Column("x", "float", np.zeros(1), np.ones(1, dtype=bool), edges=edges)
-    assert column.codes_of_numbers(values).tolist() == [
-        sum(edge < float(v) for edge in edges) for v in values
-    ]
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.12, 0.13, 1.0])

@@ -33,33 +33,22 @@ _OFTEN = 0.2  # seconds between two states of a bar
 _LEAST = 0.1  # seconds between two looks at the clock
 
 
-class _Bar:
-    """A bar of tqdm, without the thread that watches its bars."""
+def _bar() -> Any:
+    """Return a bar of tqdm, without the thread that watches its bars."""
+    from tqdm import tqdm
 
-    def __init__(self) -> None:
-        from tqdm import tqdm
+    class Unwatched(tqdm):  # type: ignore[type-arg,unused-ignore]
+        monitor_interval = 0
 
-        class Unwatched(tqdm):  # type: ignore[type-arg,unused-ignore]
-            monitor_interval = 0
-
-        size = get_terminal_size()  # where a terminal has none, tqdm would draw nothing
-        self._bar: Any = Unwatched(
-            total=1.0,
-            file=sys.stderr,
-            bar_format="|{bar:20}| {desc}",
-            ncols=size.columns - 1,
-            nrows=size.lines,
-            leave=False,
-        )
-
-    def show(self, line: str, share: float) -> None:
-        """Move the bar."""
-        self._bar.n = share
-        self._bar.set_description_str(line)
-
-    def end(self) -> None:
-        """Take the bar away."""
-        self._bar.close()
+    size = get_terminal_size()  # where a terminal has none, tqdm would draw nothing
+    return Unwatched(
+        total=1.0,
+        file=sys.stderr,
+        bar_format="|{bar:20}| {desc}",
+        ncols=size.columns - 1,
+        nrows=size.lines,
+        leave=False,
+    )
 
 
 def _redraws() -> bool:
@@ -111,7 +100,7 @@ class _Reporter:
         self.tasks: list[_Task] = []
         self.whole = _Task(what)
         self.due = monotonic() + EVERY
-        self.bar: _Bar | None = None
+        self.bar: Any = None
         self.lock, self.over = Lock(), Event()
         self.thread = Thread(
             target=self._report_while_waiting, name="sklearn_puffer progress", daemon=True
@@ -137,8 +126,8 @@ class _Reporter:
 
     def _show(self, tasks: Sequence[_Task], now: float) -> None:
         if self.bar is None and _redraws():
-            self.bar = _Bar()
-        self.due = now + (min(EVERY, _OFTEN) if self.bar else EVERY)
+            self.bar = _bar()
+        self.due = now + (EVERY if self.bar is None else min(EVERY, _OFTEN))
         line = "; ".join(task.words() for task in tasks)
         if not any(task.done for task in tasks):
             line = f"{line} ({now - tasks[0].began:,.0f} s so far)"
@@ -146,7 +135,8 @@ class _Reporter:
         outer = next((task for task in tasks if not task.heads), tasks[0])
         line += outer.rest(now)
         if self.bar is not None:
-            self.bar.show(line, min(outer.done / outer.total, 1.0) if outer.total else 0.0)
+            self.bar.n = min(outer.done / outer.total, 1.0) if outer.total else 0.0
+            self.bar.set_description_str(line)
         elif sys.stderr is not None:
             sys.stderr.write(f"sklearn_puffer: {line}\n")
             sys.stderr.flush()
@@ -172,7 +162,7 @@ class _Reporter:
             self.thread.join()
         if self.bar is not None:
             with suppress(Exception):
-                self.bar.end()
+                self.bar.close()
 
 
 _reporter: ContextVar[_Reporter | None] = ContextVar("_reporter", default=None)
@@ -238,7 +228,7 @@ def task(
     """
     reporter = _reporter.get()
     if reporter is None:
-        yield _ignore
+        yield lambda n=1: None
         return
     with reporter.reported(_Task(what, total, heads=heads)) as done:
         yield done
@@ -250,22 +240,12 @@ def counted(items: Sequence[T] | Iterable[T], what: str, total: int | None = Non
     >>> list(counted([3, 4], "columns"))
     [3, 4]
     """
-    if not is_listening():
-        return iter(items)
     if total is None and isinstance(items, Sequence):
         total = len(items)
-    return _counted(items, what, total)
-
-
-def _counted(items: Iterable[T], what: str, total: int | None) -> Iterator[T]:
     with task(what, total) as done:
         for item in items:
             yield item
             done()
-
-
-def _ignore(n: int = 1) -> None:
-    pass
 
 
 class _StoppedError(Exception):

@@ -38,7 +38,6 @@ from sklearn_puffer._codes.selection import (
     Secret,
     combined,
     learn_column,
-    learn_secret,
     public_columns,
     read_secret,
     resolve,

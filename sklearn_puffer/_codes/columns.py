@@ -175,18 +175,6 @@ class Column:
         """Where codes of numbers change: the atoms, or the edges of bins."""
         return self.atoms if self.edges is None else self.edges
 
-    def codes_of_numbers(self, values: FloatArray) -> Array:
-        """Return the codes of numbers: of atoms, or of bins."""
-        return np.searchsorted(self.knots, values)
-
-    def value_of(self, code: int) -> Any:
-        """Return the value of a code."""
-        if self.levels is not None:
-            return self.levels[code]
-        if self.kind == "boolean":
-            return None if code == self.missing_code else bool(self.atoms[code])
-        return int(self.atoms[code]) if self.kind == "integer" else float(self.atoms[code])
-
     def extended(self, values: FloatArray) -> Column:
         """Return the column with further atoms, which may be released."""
         atoms = np.union1d(self.atoms, values)

@@ -158,21 +158,8 @@ def public_columns(
     return chosen
 
 
-def learn_secret(name: Name, values: Values, missing: Missing) -> Secret:
-    """Return a sensitive column as codes of its ascending values.
-
-    Raises
-    ------
-    ValueError
-        If a value is missing or infinite, or there are fewer than two values.
-    """
-    secret = read_secret(name, values, missing)
-    secret.check_two()
-    return secret
-
-
 def read_secret(name: Name, values: Values, missing: Missing) -> Secret:
-    """Return a sensitive column as `learn_secret` does, of rows that may have a single value.
+    """Return a sensitive column as codes of its ascending values, which may be one alone.
 
     Raises
     ------
@@ -288,16 +275,6 @@ def _listed_pairs(argument: Any, secrets: Sequence[Secret]) -> dict[Name, list[P
     }
 
 
-def check_few(name: Name, size: int) -> None:
-    """Refuse a sensitive column with more than `MOST_SECRETS` values."""
-    if size > MOST_SECRETS:
-        raise ValueError(
-            f"sensitive column {name!r} has {size:,} values, and {MOST_SECRETS} are the most of "
-            f"which all pairs are protected; read numbers in bins (sensitive={{{name!r}: 5}}), "
-            "merge the values, or list the pairs to protect in secret_pairs."
-        )
-
-
 def _check_number(
     listed_pairs: Mapping[Name, list[Pair] | None],
     secrets: Sequence[Secret],
@@ -309,7 +286,12 @@ def _check_number(
         secret.name: len(secret.labels) for secret in secrets if listed_pairs[secret.name] is None
     }
     for name, size in sizes.items():
-        check_few(name, size)
+        if size > MOST_SECRETS:
+            raise ValueError(
+                f"sensitive column {name!r} has {size:,} values, and {MOST_SECRETS} are the most "
+                f"of which all pairs are protected; read numbers in bins (sensitive={{{name!r}: "
+                "5}), merge the values, or list the pairs to protect in secret_pairs."
+            )
     n_pairs = sum(size * (size - 1) // 2 for size in sizes.values())
     n_pairs += sum(len(pairs) for pairs in listed_pairs.values() if pairs is not None)
     against = f" against each of {n_adversaries} priors" if n_adversaries > 1 else ""
@@ -401,7 +383,12 @@ def _number_column(name: Name, values: Values, n_bins: int | None, weights: Arra
             f"column {name!r} holds {farthest:.6g} as float32, beyond {LARGEST_SINGLE:g}, where "
             "noise overflows; make it missing if it stands for no data, or use astype(float)."
         )
-    check_span(name, float(atoms[0]), float(atoms[-1]))
+    span = float(atoms[-1]) - float(atoms[0])
+    if 0.0 < span < _SMALLEST_SPAN:
+        raise ValueError(
+            f"the values of column {name!r} are at most {span!r} apart, less than "
+            f"{_SMALLEST_SPAN:g}, where products vanish; give it in another unit."
+        )
     everyone = np.ones(len(atoms), dtype=bool)
     column = Column(name, values.kind, atoms, everyone).of_times(values.unit)
     if n_bins is None or counts is None:
@@ -416,15 +403,6 @@ def _number_column(name: Name, values: Values, n_bins: int | None, weights: Arra
         spread=standard_deviation(atoms, counts),
         raw=(atoms, counts),
     )
-
-
-def check_span(name: Name, low: float, high: float) -> None:
-    """Refuse a column of numbers whose differences are next to nothing."""
-    if 0.0 < high - low < _SMALLEST_SPAN:
-        raise ValueError(
-            f"the values of column {name!r} are at most {high - low!r} apart, less than "
-            f"{_SMALLEST_SPAN:g}, where products vanish; give it in another unit."
-        )
 
 
 def _level_column(

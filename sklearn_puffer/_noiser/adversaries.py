@@ -20,7 +20,7 @@ from sklearn_puffer._codes import (
     Column,
     Reader,
     Secret,
-    learn_secret,
+    read_secret,
     standard_deviation,
     tally,
 )
@@ -346,7 +346,7 @@ def _of_group(
     counts = of_secret.counts
     assert counts is not None
     try:
-        now = learn_secret(secret.name, of_secret, read.settings.columns.missing)
+        now = read_secret(secret.name, of_secret, read.settings.columns.missing)
         readers = [
             read.specs[k].reader(read.columns[k], values)
             for k, values in zip(group, of_columns, strict=True)

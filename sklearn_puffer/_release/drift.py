@@ -242,7 +242,7 @@ class Margin:
         if column.free:
             place = _placed(values, whole) if len(values) else (0.0, 0.0)
         empty = cls.over(column, np.zeros(0, dtype=np.int64), int(whole.sum()), total, place)
-        cells = column.codes_of_numbers(values) if place is None else empty.cells(values)
+        cells = np.searchsorted(column.knots, values) if place is None else empty.cells(values)
         held = np.bincount(cells, whole, n_cells(column)).astype(np.int64)  # of 2^53 rows at most
         shares = PARTS * np.cumsum(held) // max(empty.present, 1)
         return replace(empty, parts=np.diff(np.append(0, shares)))

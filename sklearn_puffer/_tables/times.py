@@ -258,7 +258,6 @@ def in_whole_days(frame: pd.DataFrame) -> pd.DataFrame:
         if times is not None and times.unit is not None:
             numbers = times.data // (_SIZES["D"] // _SIZES[_size_of(times.unit)])
             days = pd.Series(numbers, index=frame.index)
-            frame[name] = (
-                days if times.missing is None else days.astype("Int64").mask(times.missing)
-            )
+            gone = times.missing
+            frame[name] = days if gone is None else days.astype("Int64").mask(gone)
     return frame
