@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -259,12 +259,11 @@ class LevelAxis:
 
     def fitted(self, values: Values) -> Values:
         """Return the column as one of categories."""
-        if self.kind == "category":
-            return values.as_levels()
-        values = values.of_kind(self.kind)
-        if values.kind != "boolean":
-            raise TypeError(_of_another_kind(self.name, "booleans", values))
-        return booleans_as_codes(values)
+        if self.kind == "boolean":
+            values = values.of_kind(self.kind)
+            if values.kind != "boolean":
+                raise TypeError(_of_another_kind(self.name, "booleans", values))
+        return values.as_levels()
 
     def n_unseen(self, values: Values) -> int:
         """Return how many rows have a level that `fit` has not seen."""
@@ -287,11 +286,6 @@ class LevelAxis:
 
 
 Axis = NumberAxis | LevelAxis
-
-
-def booleans_as_codes(values: Values) -> Values:
-    """Return booleans as a category with the levels False and True."""
-    return replace(values, kind="category", data=values.data.astype(np.intp), levels=(False, True))
 
 
 def _of_another_kind(name: Name, was: str, values: Values) -> str:
@@ -519,7 +513,7 @@ def _axis(name: Name, values: Values, weights: IntArray, unit: float | None) -> 
         factor, lacks = 1.0 if unit is None else scale / unit, values.missing is not None
         return NumberAxis(name, values.kind, centre, scale, factor, lacks, values.unit)
     factor = 1.0 if unit is None else 1.0 / unit
-    coded = booleans_as_codes(values) if values.kind == "boolean" else values
+    coded = values.as_levels()
     levels = (*(coded.levels or ()), None)
     counts = np.bincount(coded.filled(-1) % len(levels), weights, minlength=len(levels))
     seen = np.flatnonzero(counts)

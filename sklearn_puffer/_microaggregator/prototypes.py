@@ -43,7 +43,6 @@ from sklearn_puffer._microaggregator.coordinates import (
     Rows,
     Sample,
     Scores,
-    booleans_as_codes,
 )
 from sklearn_puffer._microaggregator.program import whole_rows
 from sklearn_puffer._noise import IntegerRows
@@ -257,14 +256,14 @@ def typical(values: Values, groups: IntArray, weights: IntArray, n_groups: int) 
     """
     if values.kind in ("float", "integer"):
         return _medians(values, groups, weights, n_groups)
-    coded = booleans_as_codes(values) if values.kind == "boolean" else values
+    coded = values.as_levels()
     assert coded.levels is not None
     width = len(coded.levels) + 1  # missing values come last
     counts = np.bincount(groups * width + coded.filled(-1) % width, weights, n_groups * width)
     modes = counts.reshape(n_groups, width).argmax(axis=1)
     gone = modes == width - 1
     if values.kind == "boolean":
-        return replace(values, data=modes == 1, missing=_some(gone))
+        return replace(values, data=np.array([*coded.levels, False])[modes], missing=_some(gone))
     return replace(values, data=np.where(gone, -1, modes), missing=_some(gone)).without_unused()
 
 
@@ -466,7 +465,7 @@ class Bins:
         """Return the bin of each value of rows of the fitted table."""
         gone = values.missing
         if self.code_of is not None:
-            coded = booleans_as_codes(values) if values.kind == "boolean" else values.as_levels()
+            coded = values.as_levels()
             levels = (*(coded.levels or ()), None)
             table = np.array([self.code_of.get(level, self.rest) for level in levels])
             return np.take(table, coded.filled(-1), mode="wrap")
@@ -524,7 +523,7 @@ def _level_bins(values: Values, sample: Sample, min_size: int) -> Bins:
 
     If the others have too few rows, the least frequent of the frequent ones joins them.
     """
-    coded = booleans_as_codes(values) if values.kind == "boolean" else values
+    coded = values.as_levels()
     levels = (*(coded.levels or ()), None)
     codes = coded.filled(-1) % len(levels)
     counts = np.bincount(codes, sample.counts, len(levels))

@@ -11,8 +11,8 @@ constant channel of the whole table, which tells nothing.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
@@ -21,7 +21,7 @@ import numpy as np
 
 from sklearn_puffer._base import Array, IntArray, PufferfishWarning, task
 from sklearn_puffer._codes import Column, learn_column, row_blocks
-from sklearn_puffer._documents import Fields, digest, read_as
+from sklearn_puffer._documents import Fields, digest, plain_tree, read_as
 from sklearn_puffer._microaggregator.certificate import PrototypeCertificate, terms_of
 from sklearn_puffer._microaggregator.coordinates import (
     Axis,
@@ -29,7 +29,6 @@ from sklearn_puffer._microaggregator.coordinates import (
     LevelAxis,
     NumberAxis,
     Scores,
-    booleans_as_codes,
 )
 from sklearn_puffer._microaggregator.prototypes import (
     ColumnSampler,
@@ -103,7 +102,7 @@ class KnownColumn:
                     f"known[{name!r}] asks for bins, and column {name!r} is {values.kind}; pass "
                     "None there for its values as they are."
                 )
-            coded = booleans_as_codes(values) if values.kind == "boolean" else values
+            coded = values.as_levels()
             levels = (*(coded.levels or ()), None)
             seen = np.unique(coded.filled(-1) % len(levels))
             return cls(LevelAxis(name, values.kind, 1.0, tuple(levels[k] for k in seen), ()))
@@ -428,8 +427,6 @@ class TypicalRows(Mechanism):
 # Types are checked here. That a file says what was written is told by its fingerprint, once it is
 # read: it is the digest of all that decides what is drawn.
 
-_PLAIN = {str, int, float, bool, type(None)}
-
 
 @dataclass(frozen=True)
 class _ColumnRecord:
@@ -461,13 +458,10 @@ def written(prototypes: Prototypes) -> dict[str, Any]:
     ValueError
         If a category is no string, number or boolean.
     """
-    for axis in prototypes.coordinates.axes:
-        if isinstance(axis, LevelAxis):
-            _check_plain([*axis.levels, *axis.rarer], axis.name)
     scores = prototypes.coordinates.scores
     return {
-        "axes": [_listed(asdict(axis)) for axis in prototypes.coordinates.axes],
-        "scores": scores and _listed(asdict(scores)),
+        "axes": [_plain(axis) for axis in prototypes.coordinates.axes],
+        "scores": scores and _plain(scores),
         "columns": [_written(name, values) for name, values in prototypes.rows.items()],
         "sizes": prototypes.sizes.tolist(),
     }
@@ -527,12 +521,10 @@ def written_strata(strata: Strata) -> dict[str, Any]:
     """Return known columns and strata as plain values; see `written`."""
     columns = []
     for column in strata.columns:
-        if isinstance(column.axis, LevelAxis):
-            _check_plain(column.axis.levels, column.name)
         numbers = column.numbers
         own = None if numbers is None else _written(column.name, numbers)  # may be of no row
         edges = None if column.edges is None else column.edges.tolist()
-        columns.append({"axis": _listed(asdict(column.axis)), "numbers": own, "edges": edges})
+        columns.append({"axis": _plain(column.axis), "numbers": own, "edges": edges})
     return {"columns": columns, "codes": strata.codes.tolist()}
 
 
@@ -547,41 +539,25 @@ def read_strata(record: Any, field: str) -> tuple[Strata, IntArray]:
     return Strata(tuple(columns), codes), rows
 
 
-def _check_plain(levels: Sequence[Any], name: Name) -> None:
-    for level in levels:
-        if type(plain(level)) not in _PLAIN:
-            raise ValueError(
-                f"column {quoted(name)} has the value {quoted(level)} of type "
-                f"{type(level).__name__}, and JSON holds categories that are strings, numbers, "
-                "booleans or missing; convert the column with astype(str), or save with joblib."
-            )
+def _plain(value: Any) -> Any:
+    """Return the fields of an axis, of scores or of a column for JSON."""
+    if isinstance(value, LevelAxis):  # typical values are among these levels
+        for level in (*value.levels, *value.rarer):
+            if type(plain(level)) not in (str, int, float, bool, type(None)):
+                raise ValueError(
+                    f"column {quoted(value.name)} has the value {quoted(level)} of type "
+                    f"{type(level).__name__}, and JSON holds categories that are strings, numbers, "
+                    "booleans or missing; convert the column with astype(str), or save with joblib."
+                )
+    return plain_tree(vars(value))
 
 
-def _listed(value: Any) -> Any:
-    """Return a value with lists for tuples, and Python's own numbers."""
-    if isinstance(value, Mapping):
-        return {key: _listed(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_listed(part) for part in value]
-    return plain(value)
-
-
-def _written(name: Name, values: Values) -> dict[str, Any]:
+def _written(name: Name, values: Values) -> Any:
     data: list[Any] = values.data.tolist()
     if values.missing is not None:
         data = [None if gone else x for x, gone in zip(data, values.missing, strict=True)]
-    levels = None if values.levels is None else _listed(values.levels)
-    _check_plain(levels or (), name)
-    return {
-        "name": plain(name),
-        "kind": values.kind,
-        "dtype": values.data.dtype.str,
-        "data": data,
-        "levels": levels,
-        "declared": values.declared,
-        "ordered": values.ordered,
-        "unit": values.unit,
-    }
+    about = values.levels, values.declared, values.ordered, values.unit
+    return _plain(_ColumnRecord(name, values.kind, values.data.dtype.str, tuple(data), *about))
 
 
 def _read(record: _ColumnRecord, field: str) -> Values:
