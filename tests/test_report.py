@@ -470,7 +470,7 @@ NOT_FOR = {
     "within sampling error": (lambda table: make_noiser(table, adversaries="confidence"), ""),
     "a whole file": (
         lambda table: typical_rows(table),
-        ", but NOT for who holds the list of fitted rows and reads a whole file",
+        ", but of fitted people for one row alone, NOT for a whole file",
     ),
     "a list": (lambda table: exchanged(table, known=None), ""),
     "a list, with known columns": (

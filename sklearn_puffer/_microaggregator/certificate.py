@@ -221,7 +221,7 @@ class PrototypeCertificate(Certificate):
         rows = ["Different rows", f"{facts.n_prototypes}", number]
         told = [["Whole file", times(facts.table), whole]]
         if facts.joint is not None and facts.joint > self.epsilon:
-            chance = "at most, however often typical rows occur among them: proven, rarely near"
+            chance = "at most, if typical rows are more or less frequent among them"
             told.append(["New people", times(facts.joint), chance])
         # columns that are drawn one by one make more rows
         return [rows] * (facts.drawn is None) + told
@@ -386,15 +386,15 @@ def terms_of(facts: PrototypeFacts, known: Sequence[Name], coarse: Sequence[Name
             "New rows follow the distribution of the fitted ones (if typical rows are more or less "
             "frequent, odds shift further). Rows are independent of each other: what one person's "
             "row tells about another is not covered.",
-            "Each row is released once, or alike each time by an id and a key.",
+            "Each row is released once, or each time as an identical copy (by an id and a key).",
         ),
         left_out=left_out,
         whole="Who gets the whole file, and no list of the rows of the people in it: rows that "
         "were not fitted are covered, if people are independent. Of fitted people the proof is "
         "about one released row alone; what the whole file tells of them was simulated, and is not "
         "proven.",
-        again="one row a person, once or alike by an id and a key",
-        beyond=f", but NOT for who holds the list of fitted rows and reads a whole file{beyond}"
+        again="one row a person, once or as identical copies (by an id and a key)",
+        beyond=f", but of fitted people for one row alone, NOT for a whole file{beyond}"
         + say.BY_THEMSELVES * bool(known),
         known=known,
         coarse=coarse,

@@ -618,8 +618,8 @@ def _notes(
         "Rows that readers were judged on were exchanged as a table of their own: readers know "
         "secrets of people of another table.": release.exchanged,
         NOT_BY_LIST: typical and not holds_list,
-        f"The table has {n_given:,} rows ({alike}): rows that were in fit do not show how other "
-        "rows differ, so audited ones must be others.": not release.exchanged,
+        f"The table has {n_given:,} rows ({alike}): an audit of fitted rows says nothing of how "
+        "others differ, so audit others, too.": not release.exchanged,
         "The estimator has a random_state: who knows it can undo the release, which these "
         "readers do not try.": estimator.random_state is not None,
     }

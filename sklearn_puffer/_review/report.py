@@ -221,7 +221,7 @@ _IN_BINS = "in bins or merged, since a reader may know it"
 _LEFT_OUT = (
     "All that is computed from the raw rows (how much changes and survives, exact losses, numbers "
     "of rows, values that were not declared, the fingerprint, an audit) stands in the internal "
-    "report. That there is this one tells that the certificate of the fit holds.",
+    "report. This one exists only where the certificate of the fit holds.",
 )
 
 
@@ -365,7 +365,10 @@ class _Settings:
         shift = ["Odds of a secret", "no fixed limit", f"{budget}: some releases may tell more"]
         if self.bounds_odds:
             factor = times(self.certificate.epsilon)
-            shift = ["Shift of odds", factor, f"at most, by the budget {budget}{pair}"]
+            of_one = "; of one row, no limit is proven of a file" * (
+                "whole file" in self.terms.beyond
+            )
+            shift = ["Shift of odds", factor, f"at most, by the budget {budget}{pair}{of_one}"]
         beside = f"at most for {self.terms.reader}, where it was 50.0 % before{pair}"
         guess = ["Best guess at a secret", most, beside]
         return Section("At a glance", cells=[_HEAD, shift, guess])

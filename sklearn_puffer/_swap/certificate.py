@@ -116,8 +116,7 @@ class ExchangeFacts:
     def not_covered(self) -> list[str]:
         """Return what the guarantee does not cover, a line each."""
         told = [
-            "what a person in the table infers about third parties, from the rows that were not "
-            "matched (matched in parts, only counts would tell).",
+            "what a person in the table infers about third parties, from rows not matched.",
             "a second swap of the same people: both tell more together than either; keep this one.",
             "labels and other facts of a person that are not named as known.",
         ]

@@ -438,7 +438,10 @@ class RowExchange(Mechanism):
             ),
             left_out=[*([insiders] if open_to_insiders else []), *facts.not_covered()],
             whole="Who gets the whole file is covered, and may hold the list of its rows with "
-            "their secrets." + f" {insiders}" * (not open_to_insiders),
+            "their secrets"
+            + ", but for what passed ids say by themselves" * bool(self.ids)
+            + "."
+            + f" {insiders}" * (not open_to_insiders),
             again="these people once: keep this table, and do not exchange them again",
             reader="who holds the list of rows with their secrets",
             beyond=", but NOT for people in the table" * open_to_insiders
