@@ -20,7 +20,7 @@ from sklearn_puffer._base import (
 from sklearn_puffer._engines import is_lazy
 from sklearn_puffer._microaggregator.fit import learn
 from sklearn_puffer._microaggregator.reading import Settings
-from sklearn_puffer._microaggregator.release import TypicalRows, forget
+from sklearn_puffer._microaggregator.release import forget
 from sklearn_puffer._release import LearntMechanism, TableRelease
 from sklearn_puffer._rows import FitRows, Guarantee, check_units, next_table
 from sklearn_puffer._tables import beside as columns_beside
@@ -256,7 +256,8 @@ class PufferfishMicroaggregator(TableRelease):
         [0, 1, 1]
         """
         check_is_fitted(self)
-        prototypes = self._mechanism().prototypes
+        mechanism: Any = self._fitted.mechanism
+        prototypes = mechanism.prototypes
         return np.asarray(prototypes.assign(prototypes.coordinates.read(next_table(self, X))))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -267,11 +268,6 @@ class PufferfishMicroaggregator(TableRelease):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-    def _mechanism(self) -> TypicalRows:
-        mechanism = self._fitted.mechanism
-        assert isinstance(mechanism, TypicalRows)
-        return mechanism
 
     def _checked_parameters(self) -> Settings:
         guarantee = Guarantee.of(self.get_params(deep=False))

@@ -2,12 +2,7 @@
 
 from sklearn_puffer._release.artifact import NONSENSE, read_column, written_column
 from sklearn_puffer._release.drift import Drift, Margin, compared_rows
-from sklearn_puffer._release.keyed_rows import (
-    KeyedRows,
-    Keying,
-    Pseudonyms,
-    check_keying,
-)
+from sklearn_puffer._release.keyed_rows import KeyedRows, Keying, Pseudonyms
 from sklearn_puffer._release.mechanism import (
     Draw,
     FittedMechanism,

@@ -311,24 +311,6 @@ def check_on_drift(on_drift: Any, margins: Sequence[Margin], untested: str) -> N
         )
 
 
-def watch_of(
-    margins: Sequence[Margin], on_drift: str = "warn", n_rows: int = LEAST_ROWS
-) -> Watch | None:
-    """Return a counter of the values of released rows, or None if drift is not tested."""
-    if on_drift == "ignore" or not margins or n_rows < LEAST_ROWS:
-        return None
-    return Watch(margins)
-
-
-def drift_warning(watch: Watch | None, on_drift: str = "warn") -> str:
-    """Return the warning of drift, or ""; under ``on_drift="raise"`` raise it."""
-    if watch is None or watch.drift is None or not watch.drift.drifted:
-        return ""
-    if on_drift == "raise":
-        raise ValueError(watch.drift.warning())
-    return watch.drift.warning()
-
-
 def picked_rows(n_rows: int) -> IntArray | None:
     """Return the rows that are counted, ascending, or None where all are.
 

@@ -10,7 +10,6 @@ import numpy as np
 from sklearn_puffer._base import RetiredError, check_verbose
 from sklearn_puffer._documents import FieldError, explained, located
 from sklearn_puffer._release.artifact import MOST_CHARACTERS, NONSENSE, read_artifact
-from sklearn_puffer._release.keyed_rows import check_keying
 from sklearn_puffer._release.mechanism import FittedMechanism
 from sklearn_puffer._release.table_release import TableRelease
 
@@ -228,9 +227,7 @@ class PufferfishRelease(TableRelease):
         table of the type of X
             As there.
         """
-        keying = check_keying(row_id, key, dataset, release, self.random_state)
-        self._check_ready(keying)
-        return self._transformed(X, keying, on_drift, sensitive_features)
+        return self._transformed(X, (row_id, key, dataset, release), on_drift, sensitive_features)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         certificate, n_columns = self.certificate_, len(self.fitted.rules.order)

@@ -42,9 +42,9 @@ from sklearn_puffer._documents import write_new
 from sklearn_puffer._engines import is_lazy
 from sklearn_puffer._noise import Entropy, seeded_entropy, system_entropy
 from sklearn_puffer._release.artifact import artifact_text, read_artifact
-from sklearn_puffer._release.drift import check_on_drift, drift_warning, watch_of
+from sklearn_puffer._release.drift import LEAST_ROWS, Watch, check_on_drift
 from sklearn_puffer._release.keyed_rows import Keying, Noted, check_keying
-from sklearn_puffer._release.mechanism import Draw, FittedMechanism, LearntMechanism, Released
+from sklearn_puffer._release.mechanism import Draw, FittedMechanism, LearntMechanism
 from sklearn_puffer._release.out_of_memory import (
     check_lazily,
     plan_release,
@@ -286,9 +286,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         >>> tuesday[::-1].equals(monday)
         True
         """
-        keying = check_keying(row_id, key, dataset, release, self.random_state)
-        self._check_ready(keying)
-        return self._transformed(X, keying, on_drift)
+        return self._transformed(X, (row_id, key, dataset, release), on_drift)
 
     def _release_noted(
         self, X: Any, row_id: Any, key: bytes, *, marks: Any, whole: bool, **about: Any
@@ -466,9 +464,18 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
             warnings.warn(sentence, kind, stacklevel=stacklevel + 1)
 
     def _transformed(
-        self, X: Any, keying: Keying | None, on_drift: str = "warn", sensitive_features: Any = None
+        self,
+        X: Any,
+        asked: tuple[Any, Any, str, int],
+        on_drift: str,
+        sensitive_features: Any = None,
     ) -> Any:
-        """Release X, called by `transform`; the secrets may stand beside it."""
+        """Release X, called by `transform`; the secrets may stand beside it.
+
+        ``asked`` has the row_id, key, data set and number of the release.
+        """
+        keying = check_keying(*asked, self.random_state)
+        self._check_ready(keying)
         loud = check_verbose(self.verbose)
         fitted, groups = self._fitted, self._fitted.rules.groups
         margins = [] if groups is not None else fitted.rules.margins
@@ -486,13 +493,25 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
             table = next_table(self, X)
             if groups is not None:
                 groups.check(table)
-            watch = watch_of(margins, on_drift, table.n_rows)
+            few = table.n_rows < LEAST_ROWS
+            watch = None if few or not margins or on_drift == "ignore" else Watch(margins)
             secrets = self._secrets_of(table, X, sensitive_features)
-            draw = replace(self._draw(), watch=watch, secrets=secrets)
-            whole, moved = self._released(table, X, keying, draw)
-            drift = drift_warning(watch, on_drift)
-        if drift:
-            warnings.warn(drift, PufferfishWarning, stacklevel=4)
+            check_unknown(self.unknown)
+            draw = Draw(
+                self._entropy(),
+                self.unknown,
+                None if keying is None else keying.rows(table, X, fitted.context(keying)),
+                watch,
+                secrets,
+                by=self,
+                n_jobs=check_jobs(self.n_jobs),
+            )
+            whole, moved = fitted.mechanism.released(table, fitted.rules, draw)
+        drift = None if watch is None else watch.drift
+        if drift is not None and drift.drifted:
+            if on_drift == "raise":
+                raise ValueError(drift.warning())
+            warnings.warn(drift.warning(), PufferfishWarning, stacklevel=4)
         if moved:
             self._warn(
                 [moved.sentence()], "moved", UnseenValuesWarning, share=moved.share(), stacklevel=4
@@ -523,56 +542,39 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
             )
         return beside(sensitive_features, table.n_rows, readable(X), "sensitive_features")
 
-    def _draw(self) -> Draw:
-        """Return how tables are drawn, with fresh bits."""
-        check_unknown(self.unknown)
-        n_jobs = check_jobs(self.n_jobs)
-        return Draw(lambda column: system_entropy(), self.unknown, by=self, n_jobs=n_jobs)
-
-    def _released(self, table: Table, X: Any, keying: Keying | None, draw: Draw) -> Released:
-        """Return the released table, and which values or rows were moved, if any."""
-        keyed = None if keying is None else keying.rows(table, X, self._fitted.context(keying))
-        draw = replace(draw, entropy=self._entropy(), keyed=keyed)
-        return self._fitted.mechanism.released(table, self._fitted.rules, draw)
-
     def _fingerprint(self, certificate: Any) -> str:
         return replace(self._fitted, certificate=certificate).fingerprint()
 
     def _check_ready(self, keying: Keying | None) -> None:
         """Refuse a release that is not fitted, was changed, or is not proven or not counted."""
         self._check_as_certified()
-        self._check_certified()
-        # neither the certificate nor a ledger would count a further draw
+        way = check_choice(self.on_uncertified, "on_uncertified", ["raise", "warn"])
         certificate = self.certificate_
+        if not certificate.holds:
+            message = (
+                f"the certificate does not hold: the proven loss {certificate.loss:.6g} exceeds "
+                f"the budget {certificate.notion.budget_name()}; "
+                f'{certificate.remedy or "use another strategy."} Or pass on_uncertified="warn" to '
+                "release all the same, without a guarantee."
+            )
+            if way == "raise":
+                raise UncertifiedError(message)
+            warnings.warn(say.uncertified_sentence(certificate), PufferfishWarning, stacklevel=5)
+        # neither the certificate nor a ledger would count a further draw
         ledger = keying is not None and keying.noted is not None
         if keying is None or ledger or keying.release < certificate.releases:
             return
-        way = "fit with more releases=, or let a PersonLedger count them for each person."
+        way_out = "fit with more releases=, or let a PersonLedger count them for each person."
         raise OverspentError(
             f"release={keying.release} is beyond the releases={certificate.releases} that the "
-            f"certificate is for, numbered from 0: {getattr(certificate.rule, 'reason', way)}"
+            f"certificate is for, numbered from 0: {getattr(certificate.rule, 'reason', way_out)}"
         )
-
-    def _check_certified(self) -> None:
-        way = check_choice(self.on_uncertified, "on_uncertified", ["raise", "warn"])
-        if self.certificate_.holds:
-            return
-        certificate = self.certificate_
-        message = (
-            f"the certificate does not hold: the proven loss {certificate.loss:.6g} exceeds the "
-            f"budget {certificate.notion.budget_name()}; "
-            f'{certificate.remedy or "use another strategy."} Or pass on_uncertified="warn" to '
-            "release all the same, without a guarantee."
-        )
-        if way == "raise":
-            raise UncertifiedError(message)
-        warnings.warn(say.uncertified_sentence(certificate), PufferfishWarning, stacklevel=5)
 
     def _entropy(self) -> Callable[[int], Entropy]:
         """Return the source of random bits of the next table, by the index of a column."""
         seed = check_seed(self.random_state)
         if seed is None:
             return lambda column: system_entropy()
-        self._warn([say.seed_sentence(seed)], "seed", stacklevel=6)
+        self._warn([say.seed_sentence(seed)], "seed", stacklevel=5)
         call = next(_calls.setdefault(self, itertools.count()))  # no two tables are drawn alike
         return lambda column: seeded_entropy(seed, column, call)

@@ -21,7 +21,7 @@ from sklearn_puffer._codes import (
     secret_pairs_of,
 )
 from sklearn_puffer._engines import LazyTable, is_lazy
-from sklearn_puffer._release import LearntMechanism, TableRelease, check_keying
+from sklearn_puffer._release import LearntMechanism, TableRelease
 from sklearn_puffer._rows import (
     Columns,
     FitRows,
@@ -329,9 +329,7 @@ class PufferfishSwap(TableRelease):
         TypeError, ValueError
             If secrets are absent or were not seen in `fit`, or the table does not fit.
         """
-        keying = check_keying(row_id, key, dataset, release, self.random_state)
-        self._check_ready(keying)
-        return self._transformed(X, keying, on_drift, sensitive_features)
+        return self._transformed(X, (row_id, key, dataset, release), on_drift, sensitive_features)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
