@@ -87,7 +87,7 @@ _gathered: ContextVar[list[str] | None] = ContextVar("_gathered", default=None)
 
 
 @contextmanager
-def once_warned(stacklevel: int = 3) -> Iterator[list[str]]:
+def once_warned() -> Iterator[list[str]]:
     """Collect the warnings of a block, and give the first one when the outermost block ends.
 
     So a call that fits many mixtures warns once that some have not converged.
@@ -103,8 +103,8 @@ def once_warned(stacklevel: int = 3) -> Iterator[list[str]]:
     finally:
         _gathered.reset(token)
     if said:
-        # one more frame each for contextlib and for this generator
-        warnings.warn(said[0], PufferfishWarning, stacklevel=stacklevel + 1)
+        # the caller of the function with the block, past contextlib and this generator
+        warnings.warn(said[0], PufferfishWarning, stacklevel=4)
 
 
 def check_positive(value: Any, name: str, remedy: str = "") -> float:
@@ -475,15 +475,16 @@ _NO_PROMISE = (
     "its promise was false for readers with a better model of the rows; PufferfishSwap keeps one "
     "for whole tables, PufferfishMicroaggregator for single rows."
 )
+_ROWS_INSTEAD = (
+    "PufferfishMicroaggregator releases rows of many columns; use it, or noise='laplace'."
+)
 _INSTEAD = {
     "unknown={column: value}": "replace the values of a column by one of those that fit sees, "
     "X[column].where(X[column].isin(known), value), or pass unknown='nearest'.",
     "noise='swap'": _NO_PROMISE,
     "noise.RecordSwap": _NO_PROMISE,
-    "noise='optimal'": "PufferfishMicroaggregator releases rows of many columns; use it, or "
-    "noise='laplace'.",
-    "noise.OptimalChannel": "PufferfishMicroaggregator releases rows of many columns; use it, or "
-    "noise='laplace'.",
+    "noise='optimal'": _ROWS_INSTEAD,
+    "noise.OptimalChannel": _ROWS_INSTEAD,
     "noisier": "fit again, with releases= for the number of releases.",
     "output='remapped'": "use output='native', or PufferfishMicroaggregator, whose rows are in "
     "the columns' own types.",

@@ -141,20 +141,6 @@ class _Reporter:
             sys.stderr.write(f"sklearn_puffer: {line}\n")
             sys.stderr.flush()
 
-    @contextmanager
-    def reported(self, task: _Task) -> Iterator[Callable[..., None]]:
-        self.tasks.append(task)
-
-        def done(n: int = 1) -> None:
-            task.done += n
-            self.tell()
-
-        try:
-            self.tell()
-            yield done
-        finally:
-            self.tasks.remove(task)
-
     def end(self) -> None:
         """Stop reporting."""
         self.over.set()
@@ -230,8 +216,18 @@ def task(
     if reporter is None:
         yield lambda n=1: None
         return
-    with reporter.reported(_Task(what, total, heads=heads)) as done:
+    told = _Task(what, total, heads=heads)
+    reporter.tasks.append(told)
+
+    def done(n: int = 1) -> None:
+        told.done += n
+        reporter.tell()
+
+    try:
+        reporter.tell()
         yield done
+    finally:
+        reporter.tasks.remove(told)
 
 
 def counted(items: Sequence[T] | Iterable[T], what: str, total: int | None = None) -> Iterator[T]:

@@ -1,6 +1,5 @@
 """Columns as codes: alphabets, bins, intervals, secrets, and how often their codes occur."""
 
-from sklearn_puffer._codes import selection
 from sklearn_puffer._codes.columns import (
     Column,
     Placed,

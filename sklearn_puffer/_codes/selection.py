@@ -246,33 +246,29 @@ def secret_pairs_of(
 def _listed_pairs(argument: Any, secrets: Sequence[Secret]) -> dict[Name, list[Pair] | None]:
     """Return the listed pairs of each sensitive column, None for all."""
     names = [secret.name for secret in secrets]
-    if isinstance(argument, str):
-        if argument == "all":
-            return dict.fromkeys(names)
+    if isinstance(argument, str) and argument != "all":
         raise ValueError(
             'secret_pairs must be "all", a list of pairs or a mapping of columns to lists of '
             f"pairs, got {quoted(argument)}."
         )
-    if not isinstance(argument, Mapping):
-        if len(secrets) == 1:
-            return {names[0]: _checked_pairs(argument, secrets[0])}
+    if not isinstance(argument, str | Mapping) and len(secrets) > 1:
         raise ValueError(
             "secret_pairs must be a mapping {column: list of pairs} when several columns are "
             f"sensitive ({listed(names)}), got a list."
         )
-    strange = [name for name in argument if name not in names]
+    asked = argument if isinstance(argument, Mapping) else dict.fromkeys(names, argument)
+    strange = [name for name in asked if name not in names]
     if strange:
         raise ValueError(
             f"secret_pairs names column {strange[0]!r}, which is not sensitive"
             f"{meant(strange[0], names)}; the sensitive columns are {listed(names)}."
         )
-    arguments = [argument.get(name, "all") for name in names]
-    return {
-        secret.name: None
-        if isinstance(pairs, str) and pairs == "all"
-        else _checked_pairs(pairs, secret)
-        for secret, pairs in zip(secrets, arguments, strict=True)
-    }
+    found: dict[Name, list[Pair] | None] = {}
+    for secret in secrets:
+        pairs = asked.get(secret.name, "all")
+        is_all = isinstance(pairs, str) and pairs == "all"
+        found[secret.name] = None if is_all else _checked_pairs(pairs, secret)
+    return found
 
 
 def _check_number(

@@ -3,7 +3,6 @@
 from sklearn_puffer._rows.parameters import (
     IN_BINS,
     MOST_RELEASES,
-    AskedGroups,
     Columns,
     ColumnSpec,
     Guarantee,

@@ -116,17 +116,6 @@ class LazyRows(CountedTable):
 
     table: LazyTable
 
-    def __init__(self, table: LazyTable) -> None:
-        super().__init__(table, None)
-
-    def values(self, name: Name) -> Values:
-        """Return a column's distinct values, and how often each occurs."""
-        return self.table.values(name)
-
-    def public_values(self, name: Name) -> Values:
-        """Return the same of a public column: lazy tables have no dates."""
-        return self.table.values(name)
-
     def tally(self, secret: Secret) -> Array:
         """Return how many rows each value of a secret has."""
         values = self.values(secret.name)
@@ -176,7 +165,7 @@ def check_size(count: int, least: int, what: str) -> None:
 def rows_of(table: AnyTable, sample_weight: Any) -> CountedTable:
     """Return the rows of a table in memory, or of a lazy one."""
     if isinstance(table, LazyTable):
-        return LazyRows(table)
+        return LazyRows(table, None)
     return CountedTable(table, checked_weights(sample_weight, table.n_rows))
 
 

@@ -7,7 +7,7 @@ us and ns that occurs. Time zones count as UTC.
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any, NamedTuple
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -30,13 +30,9 @@ _EPOCH = dt.date(1970, 1, 1).toordinal()
 _MOST_DAYS = 106_751_990  # in 64 bits of microseconds, so that every library shows them
 
 
-class _Instants(NamedTuple):
-    """A column as integers in the unit of its own type, and which of them are missing."""
-
-    numbers: IntArray
-    gone: Array
-    kind: str  # "datetime" or "timedelta"
-    size: str
+# a column as integers in the unit of its own type, which are missing, "datetime" or "timedelta",
+# and the size of the unit
+_Instants = tuple[IntArray, Array, str, str]
 
 
 def time_values(column: Any, name: Name, unit: str | None = None) -> Values | None:
@@ -123,7 +119,7 @@ def _of_numpy(times: Array) -> _Instants:
     if size not in _SIZES or np.datetime_data(times.dtype)[1] != 1:
         size = "ns" if size in ("ps", "fs", "as") else "D" if size in ("Y", "M", "W") else "s"
         times = times.astype(f"{kind}64[{size}]")
-    return _Instants(times.astype(f"{kind}64[{size}]").view(np.int64), np.isnat(times), kind, size)
+    return times.astype(f"{kind}64[{size}]").view(np.int64), np.isnat(times), kind, size
 
 
 def _of_narwhals(column: nw.Series[Any]) -> _Instants | None:
@@ -136,7 +132,7 @@ def _of_narwhals(column: nw.Series[Any]) -> _Instants | None:
     else:
         return None
     filled = numbers.cast(nw.Int64).fill_null(0).to_numpy().astype(np.int64)
-    return _Instants(filled, column.is_null().to_numpy(), kind, size)
+    return filled, column.is_null().to_numpy(), kind, size
 
 
 def _of_objects(objects: Array, name: Name) -> _Instants | None:
@@ -224,8 +220,7 @@ def _saturated(numbers: Array, kind: str, size: str, native: str) -> IntArray:
 
 # -------------------------------------------------------------------------------------- days
 
-_DATES = frozenset({"date", "datetime", "datetime64", "period"})
-_DURATIONS = frozenset({"timedelta", "timedelta64"})
+_INFERRED = frozenset({"date", "datetime", "datetime64", "period", "timedelta", "timedelta64"})
 
 
 def date_columns(frame: pd.DataFrame) -> list[Name]:
@@ -234,7 +229,7 @@ def date_columns(frame: pd.DataFrame) -> list[Name]:
     >>> date_columns(pd.DataFrame({"a": [1], "since": [pd.Timestamp(2020, 1, 1)]}))
     ['since']
     """
-    return [name for name in frame.columns if _kind(frame[name]) in _DATES | _DURATIONS]
+    return [name for name in frame.columns if _kind(frame[name]) in _INFERRED]
 
 
 def _kind(column: pd.Series[Any]) -> str:

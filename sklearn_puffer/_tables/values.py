@@ -548,8 +548,6 @@ class Features:
             for k, (name, dtype) in enumerate(self.frame.dtypes.items())
             if isinstance(dtype, pd.CategoricalDtype) and len(dtype.categories) > most
         }
-        if not codes:
-            return self
         frame = self.frame.copy(deep=False)
         for name, column in codes.items():
             frame[name] = column
