@@ -393,7 +393,7 @@ def terms_of(facts: PrototypeFacts, known: Sequence[Name], coarse: Sequence[Name
         "were not fitted are covered, if people are independent. Of fitted people the proof is "
         "about one released row alone; what the whole file tells of them was simulated, and is not "
         "proven.",
-        again="one row a person, once or as identical copies (by an id and a key)",
+        again="one row a person, once or as identical copies",
         beyond=f", but of fitted people for one row alone, NOT for a whole file{beyond}"
         + say.BY_THEMSELVES * bool(known),
         known=known,

@@ -431,17 +431,14 @@ class RowExchange(Mechanism):
             "released with somebody",
             granted=(
                 "The reader knows what is named above, and nothing else about a row.",
-                "Ids, order and index say nothing of a row."
+                "Ids, order and index say nothing of a row: what they say is not covered."
                 + nobodys * (not self.ids and not self.strata),
                 "A person is one row, or in one group of rows that are exchanged together.",
                 "The table is exchanged once: two swaps together tell more than either.",
             ),
             left_out=[*([insiders] if open_to_insiders else []), *facts.not_covered()],
             whole="Who gets the whole file is covered, and may hold the list of its rows with "
-            "their secrets"
-            + ", but for what passed ids say by themselves" * bool(self.ids)
-            + "."
-            + f" {insiders}" * (not open_to_insiders),
+            "their secrets." + f" {insiders}" * (not open_to_insiders),
             again="these people once: keep this table, and do not exchange them again",
             reader="who holds the list of rows with their secrets",
             beyond=", but NOT for people in the table" * open_to_insiders
