@@ -34,7 +34,7 @@ from sklearn_puffer._base import progress
 from sklearn_puffer._documents import document, templates
 from sklearn_puffer._release import TableRelease
 from sklearn_puffer.cli import commands, main
-from sklearn_puffer.cli.files import TableFile
+from sklearn_puffer.cli.files import CsvLayout, TableFile
 from sklearn_puffer.cli.settings import as_typed
 
 pytestmark = pytest.mark.usefixtures("quick_attackers")
@@ -485,7 +485,7 @@ y"
 def test_a_column_has_the_type_that_all_of_its_values_have(tmp_path):
     path = tmp_path / "odd.csv"
     path.write_text(ODD_CSV)
-    file = TableFile(path)
+    file = TableFile(path, CsvLayout())
     rows = file.rows(file.found_types())
     assert rows["zip"].to_pylist() == ["007", "010", "007"]
     found = dict(zip(rows.column_names, map(str, rows.schema.types), strict=True))

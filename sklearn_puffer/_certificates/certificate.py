@@ -29,7 +29,6 @@ from sklearn_puffer._documents import (
     Section,
     __version__,
     jsonable,
-    plain_record,
     utc_now,
 )
 from sklearn_puffer._numerics import rounded_up
@@ -465,17 +464,17 @@ loan by at most a factor of e^0.5 = 1.649.
             **{key: getattr(self, key) for key in ("holds", "epsilon", "delta", "alpha")},
             "loss": jsonable(self.loss),
             **{key: getattr(self, key) for key in facts},
-            "over_set": None if over_set is None else plain_record(asdict(over_set)),
+            "over_set": None if over_set is None else jsonable(asdict(over_set)),
             "remedy": self.remedy,
-            "models": [plain_record(asdict(model)) for model in self.models],
-            "counted": [plain_record(asdict(loss)) for loss in self.counted],
-            "groups": None if self.groups is None else plain_record(asdict(self.groups)),
+            "models": [jsonable(asdict(model)) for model in self.models],
+            "counted": [jsonable(asdict(loss)) for loss in self.counted],
+            "groups": None if self.groups is None else jsonable(asdict(self.groups)),
             "releases": self.releases,
             "rule": None if self.rule is None else self.rule.to_dict(),
             "fingerprint": self.fingerprint,
-            "columns": [plain_record(asdict(column)) for column in self.columns],
-            "utility": [plain_record(asdict(column)) for column in self.utility],
-            "pairs": [plain_record(vars(pair)) for pair in self.pairs],
+            "columns": [jsonable(asdict(column)) for column in self.columns],
+            "utility": [jsonable(asdict(column)) for column in self.utility],
+            "pairs": [jsonable(vars(pair)) for pair in self.pairs],
             "assumptions": list(self.assumptions),
         }
 

@@ -27,7 +27,6 @@ from sklearn_puffer._documents.records import (
     json_record,
     jsonable,
     number,
-    plain_record,
     plain_tree,
     read_as,
     read_tree,

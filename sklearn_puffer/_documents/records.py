@@ -272,11 +272,6 @@ Number = int | str
 _LARGEST_WHOLE = 2**53
 
 
-def plain_record(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record with plain Python values, for JSON."""
-    return {key: jsonable(value) for key, value in record.items()}
-
-
 def jsonable(value: Any) -> Any:
     """Return a plain Python value for JSON, with strings for NaN and infinity."""
     value = plain(value)
@@ -285,7 +280,7 @@ def jsonable(value: Any) -> Any:
     if isinstance(value, tuple):
         return [jsonable(item) for item in value]
     if isinstance(value, dict):
-        return plain_record(value)
+        return {key: jsonable(item) for key, item in value.items()}
     return value if isinstance(value, tuple(_SCALARS)) else str(value)
 
 

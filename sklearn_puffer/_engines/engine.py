@@ -13,16 +13,13 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 import pandas as pd
 
 from sklearn_puffer._tables import check_objects, check_unique
 from sklearn_puffer._words import on_one_line, quoted
-
-T = TypeVar("T")
-
 
 Levels = tuple[tuple[str, ...], bool]
 """The categories that the type of a column lists, and whether they are ordered."""
@@ -52,16 +49,6 @@ def is_lazy(X: Any) -> bool:
 def engine_of(X: Any) -> str:
     """Return the name of the engine of a lazy table."""
     return next(engine.extra for engine in ENGINES if engine.is_one(X))
-
-
-def with_extra(opening: Callable[[], T], X: Any, extra: str) -> T:
-    try:
-        return opening()
-    except ImportError as error:
-        raise ImportError(
-            f"X is a {type(X).__name__}, and what reads it is absent or too old "
-            f'({on_one_line(error)}); run pip install "sklearn-puffer[{extra}]".'
-        ) from error
 
 
 def in_narwhals(X: Any) -> nw.LazyFrame[Any]:

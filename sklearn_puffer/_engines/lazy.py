@@ -22,10 +22,9 @@ from sklearn_puffer._engines.engine import (
     in_narwhals,
     is_dask,
     levels_of,
-    with_extra,
 )
 from sklearn_puffer._tables import Name, Values, check_type, fetched_values
-from sklearn_puffer._words import listed
+from sklearn_puffer._words import listed, on_one_line
 
 
 def lazy_table(X: Any) -> LazyTable:
@@ -40,7 +39,13 @@ def lazy_table(X: Any) -> LazyTable:
     """
     engine = next(known for known in ENGINES if known.is_one(X))
     check_renamed(X)
-    return with_extra(lambda: _opened(X, engine), X, engine.extra)
+    try:
+        return _opened(X, engine)
+    except ImportError as error:
+        raise ImportError(
+            f"X is a {type(X).__name__}, and what reads it is absent or too old "
+            f'({on_one_line(error)}); run pip install "sklearn-puffer[{engine.extra}]".'
+        ) from error
 
 
 def _opened(X: Any, engine: Engine) -> LazyTable:

@@ -84,11 +84,6 @@ def free_names(taken: Iterable[Any], names: Iterable[str]) -> dict[str, str]:
     return free
 
 
-def lazy_names(X: Any) -> tuple[str, ...]:
-    """Return the names of the columns of a lazy table."""
-    return tuple(lazy_table(X).types)
-
-
 def check_lazy_kinds(X: Any, kinds: Mapping[str, Kind]) -> None:
     """Refuse columns of a lazy table whose types cannot hold the fitted kinds.
 

@@ -28,7 +28,7 @@ from sklearn_puffer._certificates import (
     utility_section,
 )
 from sklearn_puffer._certificates import sentences as say
-from sklearn_puffer._documents import Section, plain_record
+from sklearn_puffer._documents import Section, jsonable
 from sklearn_puffer._microaggregator.coordinates import NumberAxis, Sample
 from sklearn_puffer._microaggregator.program import SecretCounts
 from sklearn_puffer._noise import WHOLE, IntegerRows, seeded_entropy
@@ -202,7 +202,7 @@ class PrototypeCertificate(Certificate):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the certificate as plain Python values, for JSON."""
-        facts = plain_record(asdict(self.facts))
+        facts = jsonable(asdict(self.facts))
         if self.facts.strata is None:
             del facts["strata"]
         return {**super().to_dict(), "prototypes": facts}

@@ -46,7 +46,7 @@ from scipy.special import gammaln
 
 from sklearn_puffer._base import Array, FloatArray, IntArray, as_array, check_choice, counted
 from sklearn_puffer._codes import Column, Placed, placed_in
-from sklearn_puffer._documents import Document, Page, Section, plain_record
+from sklearn_puffer._documents import Document, Page, Section, jsonable
 from sklearn_puffer._engines import LazyTable, is_lazy, lazy_table
 from sklearn_puffer._numerics import ULP
 from sklearn_puffer._rows import check_named
@@ -166,7 +166,7 @@ class Drift(Document):
             "tested": self.tested,
             "drifted": self.drifted,
             "level": LEVEL,
-            "columns": [plain_record(column.record()) for column in self.columns],
+            "columns": [jsonable(column.record()) for column in self.columns],
         }
 
     def _page(self) -> Page:

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn_puffer._base import task
 from sklearn_puffer._codes import Column, resolve
 from sklearn_puffer._documents import digest
-from sklearn_puffer._engines import CHANGED, plans, row_ids
+from sklearn_puffer._engines import CHANGED, lazy_table, plans, row_ids
 from sklearn_puffer._noise import KeyedBits, ShippedKey, shipped_key
 from sklearn_puffer._release.artifact import artifact_text, read_artifact
 from sklearn_puffer._release.keyed_rows import (
@@ -89,7 +89,7 @@ def read_lazily(
     fitted: FittedMechanism, X: Any, keying: Keying
 ) -> tuple[list[str], tuple[ShippedKey, str, str, row_ids.Text]]:
     """Return the columns of a lazy table that are read, and the arguments of a `KeyedPart`."""
-    names = plans.lazy_names(X)
+    names = list(lazy_table(X).types)
     fitted.rules.check_columns(names)
     why = (
         "the rows of a lazy table have no place that ids beside it could stand at; name the column "

@@ -24,7 +24,7 @@ from sklearn_puffer._certificates import (
     utility_section,
 )
 from sklearn_puffer._certificates import sentences as say
-from sklearn_puffer._documents import Section, plain_record
+from sklearn_puffer._documents import Section, jsonable
 from sklearn_puffer._engines import CHANGED
 from sklearn_puffer._rows import RowGroups
 from sklearn_puffer._tables import Name, named_frame, series
@@ -173,7 +173,7 @@ class ExchangeCertificate(Certificate):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the certificate as plain Python values, for JSON."""
-        return {**super().to_dict(), "exchange": plain_record(asdict(self.exchange))}
+        return {**super().to_dict(), "exchange": jsonable(asdict(self.exchange))}
 
     @property
     def _staying(self) -> str:

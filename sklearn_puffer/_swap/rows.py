@@ -395,7 +395,7 @@ class EngineRows:
         self._exchange, self._keyed, self._X = exchange, keyed, X
         moving = (column.name for column in exchange.columns)
         wanted = {*moving, *exchange.ids, *exchange.strata, *exchange.secret.names, keyed[2]}
-        self._names = [name for name in plans.lazy_names(X) if name in wanted]
+        self._names = [name for name in lazy_table(X).types if name in wanted]
         for name in exchange.ids:
             lazy_table(X).check_type(name)
         self._added = plans.free_names(self._names, _ADDED)
@@ -407,7 +407,7 @@ class EngineRows:
         """Return the rows of a release, whose ids are present and unique."""
         exchange: Any = fitted.mechanism
         keyed = read_lazily(fitted, X, keying)[1]
-        if any(name not in plans.lazy_names(X) for name in exchange.secret.names):
+        if any(name not in lazy_table(X).types for name in exchange.secret.names):
             raise ValueError(NO_SECRETS)
         plans.check_lazy_kinds(X, {str(column.name): column.kind for column in exchange.columns})
         check_ids(X, keyed[2])

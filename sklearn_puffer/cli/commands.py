@@ -375,29 +375,20 @@ def _version_of(path: Path) -> tuple[int, ...]:
 
 def _released(noiser: TableRelease, table: Any, args: Any, keying: dict[str, Any]) -> Any:
     """Return the released table, counted by a ledger of persons if there is one."""
-    if noiser._fitted.mechanism.by_row:
-        if args.persons is not None:
-            return _counted(noiser, table, args, keying)
-        return noiser.transform(table, **keying)
-    if keying["row_id"] is None or keying["key"] is None:
-        raise ValueError(
+    why = "--persons counts what each has spent by ids and a key"
+    if swap := not noiser._fitted.mechanism.by_row:
+        why = (
             "two swaps of the same people tell more together than either, and only a key makes "
-            "the same one again; give --row-id, and --key-file or --key-env."
+            "the same one again"
         )
-    if args.persons is not None:
+    if (swap or args.persons is not None) and None in (keying["row_id"], keying["key"]):
+        raise ValueError(f"{why}; give --row-id, and --key-file or --key-env.")
+    if args.persons is None:
+        return noiser.transform(table, **keying)
+    if swap:
         raise ValueError(
             "--persons counts rows that are released one by one, and a swap exchanges a whole "
             "table; leave --persons out."
-        )
-    return noiser.transform(table, **keying)
-
-
-def _counted(noiser: TableRelease, table: Any, args: Any, keying: dict[str, Any]) -> Any:
-    """Return the released table, when all of its persons are recorded."""
-    if keying["row_id"] is None or keying["key"] is None:
-        raise ValueError(
-            "--persons counts what each has spent by ids and a key; give --row-id, and --key-file "
-            "or --key-env."
         )
     more = {name: value for name, value in keying.items() if name != "key"}
     more |= {"exhausted": "withhold" if args.withhold else "raise", "note": args.note}

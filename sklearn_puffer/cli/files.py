@@ -7,7 +7,7 @@ from one look through all rows. A column without a type is text, which comes out
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -71,8 +71,8 @@ class TableFile:
     layout : CsvLayout
     """
 
-    def __init__(self, path: str | Path, layout: CsvLayout | None = None) -> None:
-        self.path, self.layout = Path(path), CsvLayout() if layout is None else layout
+    def __init__(self, path: str | Path, layout: CsvLayout) -> None:
+        self.path, self.layout = Path(path), layout
         self.kind = kind_of(self.path)
         self._separator = separator_of(self.path, self.layout)
         self._arrow = _arrow()
@@ -120,9 +120,15 @@ class TableFile:
                 names = list(file.schema_arrow.names)
         else:
             names = list(self._csv({}, "open_csv").schema.names)
-            if self.layout.separator is None:
-                way = f"by --separator, or {self._separator!r} if it really is one column"
-                _check_separator(str(self.path), names, way, self._separator)
+            used = self._separator
+            likely = max(_SEPARATORS.replace(used, ""), key=names[0].count) if names else ""
+            if self.layout.separator is None and len(names) == 1 and likely in names[0]:
+                raise ValueError(
+                    f"the file {str(self.path)!r} has one column, {quoted(names[0])}, where its "
+                    f"values are separated by {used!r}, and seems to be separated by {likely!r}; "
+                    f"pass that as its separator, by --separator, or {used!r} if it really is one "
+                    "column."
+                )
         check_unique(names, repr(str(self.path)))
         return tuple(names)
 
@@ -165,17 +171,6 @@ class TableFile:
                 f"the file {str(self.path)!r} cannot be read as {self.kind.upper()}: {reason}; "
                 "mend it, or say how it is written (--separator, --missing-value, --type)."
             ) from error
-
-
-def _check_separator(path: str, names: Sequence[str], way: str, separator: str) -> None:
-    """Refuse a CSV file with one column whose header looks like several."""
-    likely = max(_SEPARATORS.replace(separator, ""), key=names[0].count) if names else ""
-    if len(names) == 1 and likely in names[0]:
-        raise ValueError(
-            f"the file {path!r} has one column, {quoted(names[0])}, where its values are separated "
-            f"by {separator!r}, and seems to be separated by {likely!r}; pass that as its "
-            f"separator, {way}."
-        )
 
 
 def kind_of(path: Path) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -58,12 +58,6 @@ def label(value: Any, longest: int = _LONGEST) -> str:
     return text.replace("$", r"\$")
 
 
-def name_ticks(axis: Any, labels: Sequence[str], rotate: bool = False) -> None:
-    """Name the ticks 0, 1, ... of an axis."""
-    turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if rotate else {}
-    axis.set_ticks(range(len(labels)), labels, **turned)
-
-
 _MOST_WRITTEN = 7  # secrets up to which losses are written into cells
 _HALF = 0.5
 
@@ -71,6 +65,8 @@ _HALF = 0.5
 @dataclass(eq=False)
 class LossDisplay:
     """A heat map of the loss of each ordered pair of secrets.
+
+    It is a function of the raw rows, and not noisy: keep it where you keep the table.
 
     Parameters
     ----------
@@ -116,11 +112,6 @@ class LossDisplay:
     unit: str
     sensitive: Name
     most: int = 16
-
-    #: A sentence on who may see the picture.
-    internal: ClassVar[str] = (
-        "It is a function of the raw rows, and not noisy: keep it where you keep the table."
-    )
 
     ax_: Any = field(init=False, repr=False)
     figure_: Any = field(init=False, repr=False)
@@ -222,8 +213,10 @@ class LossDisplay:
             **{"cmap": MAP, "vmin": 0.0, "vmax": top, **options},
         )
         names = [label(self.secrets[k]) for k in rows]
-        name_ticks(ax.yaxis, names)
-        name_ticks(ax.xaxis, names, rotate=max(map(len, names)) * len(names) > 30)
+        turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+        long = max(map(len, names)) * len(names) > 30
+        ax.set_xticks(range(len(names)), names, **(turned if long else {}))
+        ax.set_yticks(range(len(names)), names)
         cut = len(self.secrets) - len(rows)
         about = f"{label(self.sensitive)}" + f" ({len(rows)} of {len(self.secrets)})" * bool(cut)
         ax.set(xlabel="against", ylabel=f"secret of {about}")
