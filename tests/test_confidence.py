@@ -515,8 +515,6 @@ def test_bad_input_is_named():
         error_share(2.0, [20])
     with pytest.raises(ValueError, match=r"5\.0 is in none"):
         set_around(Discrete.from_counts([0, 5], [3, 3]), 0.01, [[0, 1]])
-    with pytest.raises(ValueError, match="counts must hold one number"):
-        set_around_counts([[0, 1]], [1, 2, 3], 0.01)
     sets = [set_around_counts([atoms], [1, 2], 0.01) for atoms in ([0, 1], [0, 2])]
     with pytest.raises(ValueError, match="the same grid"):
         SetLosses([tuple(sets)], Laplace(), PURE).losses(1.0)

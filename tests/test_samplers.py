@@ -588,13 +588,13 @@ class Fixed:
 steps = st.integers(-(2**61), 2**61)
 
 
-@given(steps, steps, st.integers(-(2**80), 2**80), st.integers(0, MAX_STEPS), st.booleans())
-def test_a_release_of_heavy_noise_is_a_function_of_the_exact_sum(x, other, noise, bound, whole):
+@given(steps, steps, st.integers(-(2**80), 2**80), st.booleans())
+def test_a_release_of_heavy_noise_is_a_function_of_the_exact_sum(x, other, noise, whole):
     # the same sum from two values, though the noise of one may be saturated
     outs = [np.empty(1, dtype=np.int64 if whole else np.float64) for _ in range(2)]
     for value, out in zip((x, other), outs, strict=True):
-        release(np.array([value]), Fixed(1.0, [x + noise - value]), out, bound=bound)
-    exact = max(-min(bound, 2**61), min(x + noise, min(bound, 2**61)))
+        release(np.array([value]), Fixed(1.0, [x + noise - value]), out)
+    exact = max(-(2**61), min(x + noise, 2**61))
     assert outs[0][0] == outs[1][0] == outs[0].dtype.type(exact)
 
 
@@ -620,9 +620,6 @@ def test_values_too_far_to_hide_heavy_noise_are_refused_before_any_is_drawn():
     for x in (2**61 + 1, -(2**61) - 1):
         with pytest.raises(ValueError, match=r"indices must lie within 2\*\*61 steps"):
             release(np.array([x]), scripted(sampler(Cauchy(1.0), 1.0), []), out)
-    for bound in (-1, 2**62 + 1):
-        with pytest.raises(ValueError, match="bound must lie between"):
-            release(np.array([0]), scripted(sampler(Cauchy(1.0), 1.0), []), out, bound=bound)
 
 
 @pytest.mark.parametrize(("dtype", "scale"), [(np.float32, 1e34), (np.float64, 1e306)])

@@ -193,11 +193,6 @@ class Rule(ABC):
         ]
         return most if (most := min(times, default=math.inf)) < _ENDLESS else math.inf
 
-    def _room(self, axis: Axis, spent: Mapping[float, int]) -> Amount:
-        if self.is_free(axis):
-            return math.inf
-        return max(self.budgets[axis] - self.cost(axis, spent), 0)
-
     def _axis_times(
         self, axis: Axis, release: Mapping[float, int], before: Mapping[float, int]
     ) -> float:
@@ -209,7 +204,8 @@ class Rule(ABC):
         cost = self.cost(axis, release)
         if not cost:
             return draws
-        return min(draws, 0 if isinstance(cost, float) else self._room(axis, before) // cost)
+        room = max(self.budgets[axis] - self.cost(axis, before), 0)
+        return min(draws, 0 if isinstance(cost, float) else room // cost)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from sklearn_puffer._losses.joint_grids import (
     plane_cells,
 )
 from sklearn_puffer._losses.loss_table import LossTable
-from sklearn_puffer._losses.pair_losses import bare_losses, side_by_side
+from sklearn_puffer._losses.pair_losses import bare_losses, bare_panels
 from sklearn_puffer._losses.prototype_losses import MassBoxes, prototype_losses
 from sklearn_puffer._losses.swap_odds import (
     Exchange,

@@ -91,12 +91,8 @@ def compose(groups: Sequence[Panels], notion: Notion) -> tuple[float, float]:
         raise ValueError("groups must hold the panels of at least one group, got none.")
     if len(groups) == 1:
         return divergence_interval(groups[0], notion)
-    divergence = notion.divergence
-    assert isinstance(divergence, HockeyStick)  # other losses add up
-    return _composed_hockey_stick(groups, divergence)
-
-
-def _composed_hockey_stick(groups: Sequence[Panels], stick: HockeyStick) -> tuple[float, float]:
+    stick = notion.divergence
+    assert isinstance(stick, HockeyStick)  # other losses add up
     epsilon = stick.epsilon
     largest = [float(p.log_high[p.p_high > 0.0].max(initial=-np.inf)) for p in groups]
     if sum(largest) <= epsilon * (1.0 - 1e-12):

@@ -68,7 +68,7 @@ class DiscretePair(SmoothPair):
     def __init__(
         self, atoms: FloatArray, masses: FloatArray, log_masses: FloatArray, noise: Noise
     ) -> None:
-        self.atoms, self._masses, self._log_masses = atoms, masses, log_masses
+        self.atoms, self._masses, self.log_masses = atoms, masses, log_masses
         self._noise = noise
         self.unit = float(noise.axis_scales(1)[0])
         self._kernel = _kernel_of(noise)
@@ -107,7 +107,7 @@ class DiscretePair(SmoothPair):
     ) -> tuple[PointDensities, PointDensities, FloatArray]:
         """Return densities at both ends of panels, and C: no kernel's log bends down by more."""
         points, back = np.unique(np.concatenate((low, high)), return_inverse=True)
-        at = self._at(points)
+        at = self.at(points)
         return at.taken(back[: len(low)]), at.taken(back[len(low) :]), self._bend(low, high)
 
     def base(self, points: FloatArray) -> FloatArray:
@@ -190,7 +190,7 @@ class DiscretePair(SmoothPair):
 
     def densities(self, points: FloatArray, middles: FloatArray) -> Densities:
         """Return log densities at points."""
-        at = self._at(points)
+        at = self.at(points)
         slope = at.slope + self._kernel.base_slope(points, self.atoms)
         slope_error = at.slope_error + 8.0 * UNIT * np.abs(slope)
         return Densities(at.value, at.error, slope, slope_error, self.base(points))
@@ -201,12 +201,8 @@ class DiscretePair(SmoothPair):
         """Return bounds on log |g(z)| / g(middle) on ellipses around panels, shape (2, m)."""
         return self._kernel.growth(self, middles, radii, at, alpha)
 
-    def beside(self, edge: float, side: int) -> tuple[FloatArray, FloatArray]:
-        """Return log sums at an edge beyond the atoms, rounded up, and log masses of the last."""
-        at = self._at(np.array([edge]))
-        return at.value[:, 0] + at.error[:, 0], self._log_masses[:, -1 if side == 1 else 0]
-
-    def _at(self, points: FloatArray) -> PointDensities:
+    def at(self, points: FloatArray) -> PointDensities:
+        """Return the log densities and their slopes at points, and their errors."""
         order = np.argsort(points, kind="stable")
         points = points[order]
         densities = PointDensities.empty(len(points))
@@ -246,7 +242,7 @@ class DiscretePair(SmoothPair):
         for start in range(0, len(lost), rows):
             chosen = lost[start : start + rows]
             logs, score = kernel.logs(points[chosen], self.atoms, slice(None))
-            logs += self._log_masses[k]
+            logs += self.log_masses[k]
             top = logs.max(axis=1)
             with np.errstate(under="ignore"):
                 terms = np.exp(logs - top[:, None])
@@ -355,7 +351,8 @@ class _GaussianKernel:
 
         There h_p over the common factor falls towards its mass at the outermost atom.
         """
-        (p, q), last = pair.beside(edge, side)
+        at, last = pair.at(np.array([edge])), pair.log_masses[:, -1 if side == 1 else 0]
+        p, q = at.value[:, 0] + at.error[:, 0]
         slack = 8.0 * UNIT * (1.0 + np.abs(np.where(np.isfinite(last), last, 0.0)))
         low = last[0] - slack[0] - q if np.isfinite(last[0]) else -inf
         high = p - last[1] + slack[1] if np.isfinite(last[1]) else inf

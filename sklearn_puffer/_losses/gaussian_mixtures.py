@@ -88,7 +88,7 @@ def distribution_of(prior: GaussianMixture, noise: Noise | None) -> MixtureDistr
             f"under {noise!r}; use one column and noise='laplace', or a bound."
         )
     means, deviations = prior.means.reshape(-1), _deviations(prior)
-    scale = _scale_of(noise)
+    scale = 0.0 if noise is None else float(noise.axis_scales(1)[0])
     if noise is None or noise.is_normal:
         return GaussianDistribution(prior.weights, means, deviations, scale)
     return _LaplaceDistribution(prior.weights, means, deviations, scale)
@@ -98,10 +98,6 @@ def _deviations(prior: GaussianMixture) -> FloatArray:
     if prior.means.ndim == 1:
         return prior.scales
     return np.asarray(np.sqrt(prior.scales[:, 0, 0]))
-
-
-def _scale_of(noise: Noise | None) -> float:
-    return 0.0 if noise is None else float(noise.axis_scales(1)[0])
 
 
 class GaussianDistribution(LogConcaveDistribution):

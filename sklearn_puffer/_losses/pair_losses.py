@@ -125,7 +125,8 @@ class DiscreteLine:
     def without_noise(self, notion: Notion) -> FloatArray:
         """Return upper bounds on the losses without any noise, shape (2,)."""
         if notion not in self._limits:
-            self._limits[notion] = _apart(self._masses, self._log_masses, notion)
+            panels = _points(self._masses, self._log_masses)
+            self._limits[notion] = both_intervals(panels, notion)[1]
         return self._limits[notion]
 
     def _usable(self, scale: float, noise: Noise) -> float:
@@ -184,8 +185,13 @@ def bare_losses(p: Discrete, q: Discrete, notion: Notion) -> FloatArray:
     >>> bare_losses(p, q, Pufferfish(1.0)).round(6).tolist()
     [0.693147, 0.405465]
     """
+    return both_intervals(bare_panels(p, q), notion)[1]
+
+
+def bare_panels(p: Discrete, q: Discrete) -> Panels:
+    """Return the rows of two priors as panels, from p to q: the release without noise."""
     _, masses, logs = side_by_side(p, q)
-    return _apart(masses, logs, notion)
+    return _points(masses, logs)
 
 
 class DiscreteBoxes(_DiscreteRows):
@@ -274,15 +280,14 @@ def log_share(count: int, total: int) -> float:
     return float(np.log((count << shift) / total)) - shift * LN2
 
 
-def _apart(masses: FloatArray, logs: FloatArray, notion: Notion) -> FloatArray:
-    """Return the upper ends for distributions on points: each point is a panel."""
+def _points(masses: FloatArray, logs: FloatArray) -> Panels:
+    """Return the points of two distributions as panels, from p to q."""
     low, high = masses * (1.0 - 4.0 * UNIT), masses * (1.0 + 4.0 * UNIT) + 5e-324
     high = np.where(np.isneginf(logs), 0.0, np.minimum(high, 1.0))
     ratio = logs[0] - logs[1]
     finite = np.where(np.isfinite(logs), np.abs(logs), 0.0).sum(axis=0)
     error = UNIT * (16.0 + 4.0 * finite)
-    panels = Panels(low[0], high[0], low[1], high[1], ratio - error, ratio + error)
-    return both_intervals(panels, notion)[1]
+    return Panels(low[0], high[0], low[1], high[1], ratio - error, ratio + error)
 
 
 def _centred(atoms: FloatArray) -> FloatArray:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -222,7 +222,7 @@ class Mixing:
             raise ValueError("shares must be positive and sum to 2**62; use Mixing.of_counts.")
 
     @classmethod
-    def of_counts(cls, values: Sequence[float], counts: Sequence[int]) -> Mixing:
+    def of_counts(cls, values: Sequence[float], counts: Sequence[int]) -> Self:
         """Return the mixing of counted values, each of which counts once more.
 
         >>> mixing = Mixing.of_counts([0.0, 1.0], [2, 0])
@@ -281,15 +281,9 @@ class Unchanged(Mixing):
     """The kernel of a column that is released as it is: rho = 0 at every scale."""
 
     @classmethod
-    def of_values(cls, values: Sequence[float]) -> Unchanged:
+    def of_values(cls, values: Sequence[float]) -> Self:
         """Return the kernel of a column of these values, ascending."""
         return cls.of_counts(values, [0] * len(values))
-
-    @classmethod
-    def of_counts(cls, values: Sequence[float], counts: Sequence[int]) -> Unchanged:
-        """Return the kernel of counted values, whose shares are never drawn from."""
-        mixing = Mixing.of_counts(values, counts)
-        return cls(mixing.values, mixing.shares)
 
 
 def kept_numerator(theta: float) -> int:

@@ -481,21 +481,19 @@ def release(
     source: NoiseSource,
     out: NDArray[Any],
     *,
-    bound: int = MAX_STEPS,
     reach: int = MAX_STEPS,
 ) -> None:
     r"""Write values plus noise into ``out``, block by block, in 64-bit integers until the end.
 
     Values and noise are in steps of the source, the values at most ``reach`` from 0. ``out`` holds
-    floats, or integers (saturated at the range of their type). The sum is saturated ``bound`` steps
-    from 0, which must not depend on the values; floats are not at the default, unless the noise is
-    saturated. Up to a reach of 2^61 no sum gets to 2^62, as noise that is not saturated does not
-    leave 2^61 either.
+    floats, or integers (saturated at the range of their type). The sum is saturated 2^62 steps from
+    0, and 2^61 if the noise is saturated; floats are not otherwise. Up to a reach of 2^61 no sum
+    gets to 2^62, as noise that is not saturated does not leave 2^61 either.
 
     *Formal guarantees.* Value plus noise never leaves 64 bits, and what is written is a function of
     the exact sum x + K: saturation and conversion are post-processing. A sampler that gives noise
     beyond S = 2^62 steps as S (`Sampler.saturated`) changes nothing, because its sums are saturated
-    at B <= 2^61 steps: for :math:`|x| \le 2^{61}`, either K is exact, or :math:`|K| \ge S` and then
+    at B = 2^61 steps: for :math:`|x| \le 2^{61}`, either K is exact, or :math:`|K| \ge S` and then
     :math:`|x + K| \ge S - 2^{61} \ge B` with the true K and with S.
 
     >>> from sklearn_puffer.noise import Laplace
@@ -504,14 +502,18 @@ def release(
     >>> ages.dtype
     dtype('int8')
     """
-    if source.saturated:
-        bound = _bound_that_hides(indices, bound)
+    hidden = source.saturated
+    if hidden and indices.size and max(-int(indices.min()), int(indices.max())) > _FAR:
+        raise ValueError(
+            "indices must lie within 2**61 steps of 0 for noise with heavy tails; take a coarser "
+            "step, as coarse_enough returns it."
+        )
+    bound = _FAR if hidden else MAX_STEPS
     low, high, factor = _range_in_steps(out.dtype, source.step, bound)
     # value and noise lie within 2^62 and 2^61 steps, or 2^61 and 2^62: their sum fits into 64 bits
-    bounded = bound < MAX_STEPS or out.dtype.kind != "f"
+    bounded = hidden or out.dtype.kind != "f"
     plain = factor == 1 and out.dtype.kind != "f"  # the sum in steps is the value itself
-    free = plain and out.dtype == np.int64 and reach <= _FAR and not source.saturated
-    free = free and bound == MAX_STEPS
+    free = plain and out.dtype == np.int64 and reach <= _FAR and not hidden
     for block in blocks(indices.size):
         total = source.draw(block.stop - block.start)
         if free:
@@ -527,23 +529,11 @@ def release(
             np.multiply(total, factor, out=out[block], casting="unsafe")
 
 
-def _bound_that_hides(indices: IntArray, bound: int) -> int:
-    """Return a bound of the sum below which saturated noise is as good as exact noise."""
-    if indices.size and max(-int(indices.min()), int(indices.max())) > _FAR:
-        raise ValueError(
-            "indices must lie within 2**61 steps of 0 for noise with heavy tails; take a coarser "
-            "step, as coarse_enough returns it."
-        )
-    return min(bound, _FAR) if 0 <= bound <= MAX_STEPS else bound
-
-
 @lru_cache(maxsize=64)
 def _range_in_steps(
     dtype: np.dtype[Any], step: float, bound: int
 ) -> tuple[int, int, float | np.int64]:
     """Return the bounds of the sum, and the size of a step in ``dtype``."""
-    if not 0 <= bound <= MAX_STEPS:
-        raise ValueError(f"bound must lie between 0 and 2**62 steps, got {bound!r}.")
     if dtype.kind == "f":
         return -bound, bound, step
     if dtype.kind not in "iu":

@@ -25,13 +25,13 @@ from sklearn_puffer._losses import (
     LossTable,
     Panels,
     all_computable,
+    bare_panels,
     compose,
     kept_axes,
     layer_count,
     on_others,
     pairs_given_kept,
     plane_cells,
-    side_by_side,
 )
 from sklearn_puffer._noise import (
     FINEST,
@@ -493,20 +493,9 @@ class Composed:
                 noise = template(self.problem, part).scaled(factor)
                 panels = LossTable(part.pairs, self.notion).panels(noise)
             else:
-                panels = [bare_panels(pair) for pair in part.pairs]
+                panels = [bare_panels(*cast(Any, pair)) for pair in part.pairs]
             of_groups.append(dict(zip(part.owners.tolist(), panels, strict=True)))
         return of_groups
-
-
-def bare_panels(pair: PriorPair) -> Panels:
-    """Return the atoms of two discrete priors as panels: the release without noise."""
-    _, (p, q), logs = side_by_side(pair.p, pair.q)
-    ratio = logs[0] - logs[1]
-    error = np.where(np.isfinite(ratio), 2.0**-50 * (1.0 + np.abs(ratio)), 0.0)
-    outwards = 1.0 + ULP  # counts over a total, rounded once
-    return Panels(
-        p / outwards, p * outwards, q / outwards, q * outwards, ratio - error, ratio + error
-    )
 
 
 def cells_of(columns: Sequence[Column]) -> int:

@@ -29,7 +29,6 @@ point y the cells are filled in the order of their likelihoods.
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -38,7 +37,7 @@ import numpy as np
 
 from sklearn_puffer._base import FloatArray, Integers, counted
 from sklearn_puffer._noise import without_mixings
-from sklearn_puffer._numerics import UNIT
+from sklearn_puffer._numerics import UNIT, log_sum
 from sklearn_puffer._sets.laminar import (
     ONE,
     Axis,
@@ -140,15 +139,6 @@ class ColumnEnvelopes(NumberEnvelopes):
         return np.stack([logs[0] + error[0], logs[1] - error[1]])
 
 
-def log_weighted_sum(masses: FloatArray, logs: FloatArray) -> float:
-    """Return log sum m e^x, also where the sum underflows."""
-    masses, logs = masses[masses > 0.0], logs[masses > 0.0]
-    top = float(logs.max(initial=-math.inf))
-    if not math.isfinite(top):
-        return -math.inf
-    return float(np.log((masses * np.exp(logs - top)).sum())) + top
-
-
 MOST_DISTANCE = 2.0**58
 """The largest distance of two cells, as an integer."""
 
@@ -158,10 +148,9 @@ def log_sums(masses: FloatArray, exponents: FloatArray) -> FloatArray:
     sums = np.matmul(masses, np.exp(-exponents)[:, :, None])[:, :, 0]
     with np.errstate(divide="ignore"):
         logs = np.log(sums)
-    for vertex, distribution in np.argwhere(sums < TINY_SUM):
-        logs[vertex, distribution] = log_weighted_sum(
-            masses[vertex, distribution], -exponents[vertex]
-        )
+        for vertex, distribution in np.argwhere(sums < TINY_SUM):
+            terms = np.log(masses[vertex, distribution]) - exponents[vertex]
+            logs[vertex, distribution] = log_sum(terms)
     return np.ascontiguousarray(logs.T).reshape(2, -1, len(logs))
 
 

@@ -176,14 +176,8 @@ def set_around_counts(
     """
     axes = tuple(np.array(alphabet, dtype=float) for alphabet in alphabets)
     tree = Tree.over(tuple(len(axis) for axis in axes))
-    held = np.asarray(counts).ravel()
-    if held.size != tree.n_cells:
-        raise ValueError(
-            f"counts must hold one number for each of the {tree.n_cells} cells that the alphabets "
-            f"span, got {held.size}."
-        )
     errors = _errors(tree, check_positive(share, "share"))
-    lower, upper = _intervals(tree.totals(held), errors)
+    lower, upper = _intervals(tree.totals(np.asarray(counts).ravel()), errors)
     return SimultaneousSet(axes, tree, *tree.tightened(lower, upper))
 
 
