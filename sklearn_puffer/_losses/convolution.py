@@ -308,7 +308,8 @@ class PriorGrid:
             return axis.convolved(values.reshape(axis.size, -1), scales[members[0]])
         kernel = axis.kernel(scales[members[0]])
         for k in members[1:]:
-            kernel = _kronecker(kernel, self._axes[k].kernel(scales[k]))
+            joint = np.kron(kernel, self._axes[k].kernel(scales[k]))
+            kernel = np.asarray(joint, dtype=np.float64)
         return values.reshape(len(kernel), -1).T @ kernel
 
     def _rounding_of(self, members: list[int]) -> float:
@@ -327,8 +328,3 @@ def _passes(axes: Sequence[Axis | MixingAxis]) -> list[list[int]]:
         else:
             passes.append([k])
     return passes
-
-
-def _kronecker(left: FloatArray, right: FloatArray) -> FloatArray:
-    size = len(left) * len(right)
-    return (left[:, None, :, None] * right[None, :, None, :]).reshape(size, size)

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf, log, pi
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +72,11 @@ class DiscretePair(SmoothPair):
         self.atoms, self._masses, self.log_masses = atoms, masses, log_masses
         self._noise = noise
         self.unit = float(noise.axis_scales(1)[0])
-        self._kernel = _kernel_of(noise)
+        self._kernel: _Kernel = (
+            _GaussianKernel(self.unit)
+            if noise.is_normal
+            else _CauchyKernel(self.unit, cast(float, noise.power))
+        )
         last = np.searchsorted(atoms, atoms + 2.0 * self._kernel.window, side="right")
         self.weight = int((last - np.arange(len(atoms))).max())  # the most that a point may need
         known = np.where(np.isfinite(log_masses), log_masses, 0.0)
@@ -466,12 +471,3 @@ class _CauchyKernel:
 
 
 _Kernel = _GaussianKernel | _CauchyKernel
-
-
-def _kernel_of(noise: Noise) -> _Kernel:
-    scale = float(noise.axis_scales(1)[0])
-    if noise.is_normal:
-        return _GaussianKernel(scale)
-    if noise.power is not None:
-        return _CauchyKernel(scale, noise.power)
-    raise TypeError(f"noise must be Gaussian or of a Cauchy kind here, got {noise!r}.")

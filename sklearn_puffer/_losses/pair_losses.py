@@ -190,8 +190,14 @@ def bare_losses(p: Discrete, q: Discrete, notion: Notion) -> FloatArray:
 
 def bare_panels(p: Discrete, q: Discrete) -> Panels:
     """Return the rows of two priors as panels, from p to q: the release without noise."""
-    _, masses, logs = side_by_side(p, q)
-    return _points(masses, logs)
+    rows, indices = np.unique(np.concatenate((p.rows, q.rows)), axis=0, return_inverse=True)
+    masses, logs = np.zeros((2, len(rows))), np.full((2, len(rows)), -np.inf)
+    parts = zip((p, q), np.split(indices.ravel(), [len(p.rows)]), strict=True)
+    for k, (prior, at) in enumerate(parts):
+        masses[k, at] = prior.probabilities
+        logs[k, at] = [log_share(int(count), prior.total) for count in prior.counts]
+    positive = np.isfinite(logs).any(axis=0)
+    return _points(masses[:, positive], logs[:, positive])
 
 
 class DiscreteBoxes(_DiscreteRows):
@@ -260,18 +266,6 @@ class GaussianRows:
         return np.full(2, np.inf)
 
 
-def side_by_side(p: Discrete, q: Discrete) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return rows that have mass, and the masses and their logs, shape (2, n_rows)."""
-    rows, indices = np.unique(np.concatenate((p.rows, q.rows)), axis=0, return_inverse=True)
-    masses, logs = np.zeros((2, len(rows))), np.full((2, len(rows)), -np.inf)
-    parts = zip((p, q), np.split(indices.ravel(), [len(p.rows)]), strict=True)
-    for k, (prior, at) in enumerate(parts):
-        masses[k, at] = prior.probabilities
-        logs[k, at] = [log_share(int(count), prior.total) for count in prior.counts]
-    positive = np.isfinite(logs).any(axis=0)
-    return rows[positive], masses[:, positive], logs[:, positive]
-
-
 def log_share(count: int, total: int) -> float:
     """Return log(count/total) of integers of any size."""
     if count == 0:
@@ -280,13 +274,13 @@ def log_share(count: int, total: int) -> float:
     return float(np.log((count << shift) / total)) - shift * LN2
 
 
-def _points(masses: FloatArray, logs: FloatArray) -> Panels:
-    """Return the points of two distributions as panels, from p to q."""
-    low, high = masses * (1.0 - 4.0 * UNIT), masses * (1.0 + 4.0 * UNIT) + 5e-324
+def _points(masses: FloatArray, logs: FloatArray, relative: float = 4.0 * UNIT) -> Panels:
+    """Return the points of two distributions, right to ``relative``, as panels from p to q."""
+    low, high = masses * (1.0 - relative), masses * (1.0 + relative) + 5e-324
     high = np.where(np.isneginf(logs), 0.0, np.minimum(high, 1.0))
     ratio = logs[0] - logs[1]
     finite = np.where(np.isfinite(logs), np.abs(logs), 0.0).sum(axis=0)
-    error = UNIT * (16.0 + 4.0 * finite)
+    error = 2.0 * relative + UNIT * (16.0 + 4.0 * finite)
     return Panels(low[0], high[0], low[1], high[1], ratio - error, ratio + error)
 
 
@@ -474,16 +468,9 @@ class CategoryLayers(_DiscreteRows):
 
     def _points(self, mixed: FloatArray) -> Panels:
         """Return each combination of categories as a panel of its own."""
-        p, q = mixed[:, :, 0]
-        positive = (p > 0.0) | (q > 0.0)
-        p, q, r = p[positive], q[positive], self._error
+        masses = mixed[:, (mixed > 0.0).any(axis=(0, 2)), 0]
         with np.errstate(divide="ignore"):
-            ratio = np.log(p) - np.log(q)
-        off = np.where(np.isfinite(ratio), 2.0 * r + UNIT * (16.0 + 8.0 * np.abs(ratio)), 0.0)
-        off += UNIT * 8.0 * 600.0  # of the logs themselves: no mass is below e^-600
-        return Panels(
-            p * (1.0 - r), p * (1.0 + r), q * (1.0 - r), q * (1.0 + r), ratio - off, ratio + off
-        )
+            return _points(masses, np.log(masses), self._error)
 
     def _layers(self, mixed: FloatArray) -> list[Layer]:
         layers = []

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, combinations
 from operator import methodcaller
+from typing import Any
 
 import numpy as np
 
@@ -48,11 +49,12 @@ from sklearn_puffer._noiser.artifact import NoiseOfColumns
 from sklearn_puffer._noiser.assumptions import about_quiet, assumptions_of, prior_of
 from sklearn_puffer._noiser.priors import (
     Adversary,
+    Distributions,
     Group,
     Members,
+    changed,
     choices_of,
     make_groups,
-    named_distributions,
     who_know,
 )
 from sklearn_puffer._noiser.problem import Problem, cells_of, exact_bins, has_exact_loss, too_wide
@@ -221,6 +223,10 @@ class _Learnt:
         """Return what a fitted estimator is made of."""
         priors, read, releases = self.priors, self.read, self.releases
         names = read.public
+
+        def named(of: Distributions) -> dict[tuple[Name, ...], Any]:
+            return {tuple(names[k] for k in members): of[members] for members in of}
+
         patterns: Patterns = {
             tuple(names[k] for k in group): {
                 tuple(names[k] for k in members)
@@ -244,7 +250,7 @@ class _Learnt:
             patterns=patterns,
             warnings=self.warnings(),
             useless=told.worthless(self.utility),
-            attributes={"priors_": named_distributions(priors.adversaries[0], names)},
+            attributes={"priors_": changed(priors.adversaries[0], named)},
         )
 
     def wide_remarks(self) -> list[str]:

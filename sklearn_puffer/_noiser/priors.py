@@ -243,13 +243,6 @@ def given_priors(mapping: Any) -> list[Prior]:
     return [p for p in [*values, *nested] if isinstance(p, Discrete | GaussianMixture)]
 
 
-def named_distributions(
-    adversary: Adversary, names: Sequence[Name]
-) -> dict[Name, dict[Any, dict[tuple[Name, ...], Prior]]]:
-    """Return the distributions of an adversary under the names of the columns."""
-    return changed(adversary, lambda of: {tuple(names[k] for k in m): of[m] for m in of})
-
-
 def changed(
     adversary: Adversary, change: Callable[[Distributions], Any]
 ) -> dict[Name, dict[Any, Any]]:
