@@ -21,12 +21,13 @@ from sklearn_puffer._review.measured import (
     changes,
     constants,
     equal,
-    groups,
     known_rows,
     pairs_to_attack,
+    reidentified,
     task_of,
     together,
 )
+from sklearn_puffer._review.readers import seen
 from sklearn_puffer._tables import frame_table
 
 
@@ -102,9 +103,15 @@ def test_constants_are_lower_medians_and_the_most_frequent_words():
 
 def test_equal_rows_are_counted_missing_values_among_them():
     rows = pd.DataFrame({"a": [1, 1, 2, None, None, 3], "b": list("xxyzzx")})
-    assert groups(rows, ["a", "b"]) == (2 / 6, 1)
-    assert groups(rows, ["b"]) == (1 / 6, 1)
-    assert groups(rows.iloc[[0, 1, 3, 4]], ["a", "b"]) == (0.0, 2)
+    for some, columns, counts in [
+        (rows, ["a", "b"], [4.0, 2 / 6, 1.0]),
+        (rows, ["b"], [3.0, 1 / 6, 1.0]),
+        (rows.iloc[[0, 1, 3, 4]], ["a", "b"], [2.0, 0.0, 2.0]),
+    ]:
+        told = seen(some.reset_index(drop=True), columns)
+        figures = reidentified(told, told, np.arange(len(told)))[:3]
+        assert [figure.before for figure in figures] == counts
+        assert [figure.after for figure in figures] == counts
 
 
 def test_parts_of_a_table_come_together_in_its_order_and_types():

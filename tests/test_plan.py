@@ -793,7 +793,6 @@ def test_a_change_is_in_standard_deviations_of_numbers_and_the_share_of_unequal_
         [True, True, False],
         [False, False, False],
     ]
-    assert measured.groups(raw, ["w", "c"]) == (0.5, 1)
     assert measured.constants(raw, ["n", "w"])[["n", "w"]].iloc[0].tolist() == [2.0, "u"]
 
 

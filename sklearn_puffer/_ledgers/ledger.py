@@ -13,14 +13,13 @@ from sklearn_puffer._documents import Page, Section
 from sklearn_puffer._ledgers.store import (
     SCHEMAS,
     Account,
-    DamagedError,
     LedgerError,
     LedgerTerms,
     Sheet,
     certificate_for,
     foreign,
+    reading,
 )
-from sklearn_puffer._release import NONSENSE
 from sklearn_puffer._words import listed, quoted, shown
 
 
@@ -455,10 +454,8 @@ class Ledger(Account[State]):
         return Page(f"Ledger {shown(str(self.path))}", lines, sections)
 
     def _state(self, sheet: Sheet) -> State:
-        try:
+        with reading("record"):
             state = State.from_record(sheet.record)
-        except NONSENSE as fault:
-            raise DamagedError("its record cannot be read") from fault
         if state.fingerprint != self.fingerprint:
             raise LedgerError(foreign(self.path))
         return state

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from sklearn_puffer._base import BoolArray, IntArray, check_choice, counted, task
 from sklearn_puffer._ledgers.store import (
     SCHEMAS,
-    DamagedError,
     LedgerTerms,
     Sheet,
+    reading,
 )
-from sklearn_puffer._release import NONSENSE, Pseudonyms
+from sklearn_puffer._release import Pseudonyms
 
 CHANGES = ["refuse", "count"]
 
@@ -52,11 +52,6 @@ class PersonRecords:
         if not persons["releases"].all() or persons["releases"].sum() != len(draws):
             raise ValueError("a person without a release, or a release without a person")
         return cls(persons, draws)
-
-    @property
-    def ends(self) -> IntArray:
-        """Where the draws of each person begin, and where all end."""
-        return np.append(0, np.cumsum(self.persons["releases"], dtype=np.int64))
 
     def places(self, pseudonyms: Pseudonyms) -> IntArray:
         """Return the index of each person, -1 of one who is not on record."""
@@ -202,7 +197,7 @@ class Book:
 
     def __init__(self, sheet: Sheet) -> None:
         self._sheet = sheet
-        try:
+        with reading("histories"):
             self.about = About.from_record(sheet.record)
             kinds, histories = sheet.record["kinds"], sheet.record["histories"]
             self.histories = [
@@ -210,8 +205,6 @@ class Book:
                 for counts, _ in histories
             ]
             self._sizes = [int(size) for _, size in histories]
-        except NONSENSE as fault:
-            raise DamagedError("its histories cannot be read") from fault
 
     def history(self, releases: int) -> int:
         """Return the number of a history, adding it if it is new."""
@@ -278,16 +271,15 @@ class Book:
 
     def _read(self, parts: IntArray) -> PersonRecords:
         parts_read = counted(parts.tolist(), "parts of the ledger read")
-        try:
+        with reading("persons"):
             known = PersonRecords.of([self._sheet.part(part) for part in parts_read])
             self.histories[int(known.persons["history"].max(initial=BASE))]
-        except NONSENSE as fault:
-            raise DamagedError("its persons cannot be read") from fault
         return known
 
     def _lay(self, known: PersonRecords, parts: IntArray) -> None:
         """Write some parts, of which all persons are known."""
-        ends = known.ends
+        # where the draws of each person begin, and where all end
+        ends = np.append(0, np.cumsum(known.persons["releases"], dtype=np.int64))
         where = _parts_of(known.persons["pseudonym"], self._sheet.n_parts)
         bounds = (np.searchsorted(where, parts, side).tolist() for side in ("left", "right"))
         with task("persons put on record", len(known.persons)) as done:
@@ -307,13 +299,11 @@ class Book:
     def calls(self) -> tuple[Call, ...]:
         """Return the calls on record."""
         lines = self._sheet.lines()
-        try:
+        with reading("calls"):
             return tuple(
                 Call(dataset, release, note, *numbers)
                 for dataset, release, note, _, *numbers in lines
             )
-        except NONSENSE as fault:
-            raise DamagedError("its calls cannot be read") from fault
 
 
 def record_of(about: About, histories: Sequence[tuple[int, int]]) -> dict[str, Any]:

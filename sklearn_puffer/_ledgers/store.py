@@ -28,8 +28,8 @@ import stat
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
@@ -164,6 +164,15 @@ def _text(value: Any) -> bytes:
 
 class DamagedError(Exception):
     """Raised for contents that no ledger wrote; `Account` makes it a `LedgerError`."""
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Raise for nonsense that ``what`` cannot be read."""
+    try:
+        yield
+    except NONSENSE as fault:
+        raise DamagedError(f"its {what} cannot be read") from fault
 
 
 def _let_go() -> None:
@@ -388,11 +397,9 @@ class Account(ABC, Generic[Held]):
         if sorted(tables) not in (sorted(TABLES), sorted((_HEAD_BEFORE, *TABLES[1:]))):
             raise DamagedError("its tables are others")
         sheet = Sheet(connection)
-        try:
+        with reading("head"):
             sheet.read()
             schema = sheet.record["schema"]
-        except NONSENSE as fault:
-            raise DamagedError("its head is not what was written") from fault
         if schema != SCHEMAS[self._kind]:
             raise LedgerError(
                 f"the ledger {str(self.path)!r} was written as {quoted(schema)}, and {self._kind} "

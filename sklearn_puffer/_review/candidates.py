@@ -360,11 +360,13 @@ def _planned(given: Given, params: Mapping[str, Any], parts: Parts, seed: int) -
     names = given.roles["public"], given.roles["known"]
     # some thousands of the rows are measured
     chosen = shuffle(np.arange(len(parts.held)), random_state=seed)[:MEASURED]
-    split = RowSplit.of(len(chosen), seed).at(lambda part: np.sort(chosen[part]))
+    parts_of = vars(RowSplit.of(len(chosen), seed))
+    split = RowSplit(**{name: np.sort(chosen[part]) for name, part in parts_of.items()})
     secrets = [replace(each, pairs=measured.pairs_to_attack(each, split)) for each in secrets]
     measurer = Measurer(parts, *names, secrets, split, task, seed)
     raw = measurer.measured(Candidate("the rows as they are"), parts.held)
-    bare = measurer.bare()
+    blank = measured.constants(parts.held, names[0])
+    bare = measurer.measured(Candidate("nothing but constants"), blank)
     gaps = any(fact.missing for fact in given.facts if fact.use == "sensitive")
     owned = bool(given.roles["ids"] or given.roles["known"] or given.labelled)
     read = [fact for fact in given.facts if fact.name in {*names[0], *names[1]}]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -52,10 +52,6 @@ class RowSplit:
         if n_rows < SMALL:
             return cls(train, train, rest)
         return cls(train, *np.split(rest, [int(CHOOSE * n_rows)]))
-
-    def at(self, rows_of: Callable[[Array], Array]) -> RowSplit:
-        """Return the same of other units: of the rows of some groups, say."""
-        return RowSplit(*map(rows_of, (self.train, self.choose, self.test)))
 
     @property
     def shown(self) -> Array:

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 from sklearn.base import is_regressor
-from sklearn.metrics import pairwise_distances
+from sklearn.metrics import pairwise_distances, roc_auc_score
 from sklearn.utils import shuffle
 
 from sklearn_puffer._base import Array, FloatArray, counted
 from sklearn_puffer._codes import resolve
 from sklearn_puffer._fits import learnable
-from sklearn_puffer._review.exact_tests import SMALL, RowSplit, Secrets, twice_below
+from sklearn_puffer._review.exact_tests import FOLDS, SMALL, RowSplit, Secrets, twice_below
 from sklearn_puffer._review.plan import Attacked, Candidate
 from sklearn_puffer._review.readers import (
     attackers,
@@ -140,12 +140,6 @@ def constants(raw: Any, columns: Sequence[Name]) -> Any:
     return blank
 
 
-def groups(rows: Any, columns: Sequence[Name]) -> tuple[float, int]:
-    """Return the share of rows that no other one equals, and the smallest number of equal ones."""
-    sizes = rows.groupby(list(columns), dropna=False, observed=True, sort=False).size()
-    return float((sizes == 1).sum() / len(rows)), int(sizes.min())
-
-
 def together(frames: Sequence[Any], parts: Sequence[Array]) -> Any:
     """Concatenate frames whose rows are ``parts`` of one table, in the order of that table."""
     first, order = frames[0], np.argsort(np.concatenate(parts))
@@ -221,8 +215,6 @@ def _auc(model: Any, rows: Any, target: Array) -> float:
 
     A class that the model has not learnt counts .5; with one class alone there is no area: NaN.
     """
-    from sklearn.metrics import roc_auc_score
-
     classes, labels = list(model.classes_), np.unique(target)
     if len(labels) < 2:
         return math.nan
@@ -236,7 +228,6 @@ def _auc(model: Any, rows: Any, target: Array) -> float:
 
 # ------------------------------------------------------------------------- of a plan, as a whole
 
-FOLDS = 5
 MEASURED = 8_000
 _SHARE = 0.4  # of a larger table, held out
 _REFUSALS = (TypeError, ValueError, ArithmeticError, RuntimeError, ModuleNotFoundError)
@@ -312,11 +303,6 @@ class Measurer:
                 warnings.simplefilter("ignore")
                 frames.append(drawn.transform(held.iloc[piece]))
         return together(frames, pieces)
-
-    def bare(self) -> Candidate:
-        """Return the figures of rows whose released columns are constants."""
-        blank = constants(self.parts.held, self.columns)
-        return self.measured(Candidate("nothing but constants"), blank)
 
     def measured(self, candidate: Candidate, released: Any) -> Candidate:
         """Return a candidate with the figures of released rows."""
@@ -397,11 +383,11 @@ def reidentified(before: Any, after: Any, rows: Array) -> list[Survived]:
     columns: of raw rows to the closest other one, of released rows to the closest raw one.
     """
     both = (before, after)
-    alone, fewest = zip(*(groups(each, list(after)) for each in both), strict=True)
+    alike = [np.bincount(equal_rows(each[list(after)])) for each in both]
     figures = {
-        "different rows": [float(equal_rows(each).max() + 1) for each in both],
-        "unique rows": alone,
-        "fewest equal rows (k)": map(float, fewest),
+        "different rows": [float(len(sizes)) for sizes in alike],
+        "unique rows": [float((sizes == 1).sum() / sizes.sum()) for sizes in alike],
+        "fewest equal rows (k)": [float(sizes.min()) for sizes in alike],
     }
     if len(_alike(before, after)) == len(list(before)):
         # the share of rows that are nearest to the row that they came from, ties as fractions
