@@ -155,7 +155,9 @@ def predicted(model: Any, observed: Observed) -> FloatArray:
                 f"{quoted(plain(absent[0]))}, which is not public; the public columns are "
                 f"{listed(columns, 10)}."
             )
-        observed = replace(observed, rows=observed.rows.chosen(known))
+        observed = replace(
+            observed, rows=replace(observed.rows, frame=observed.rows.frame[list(known)])
+        )
     return _of_contents(model, observed, rows, list(observed.labels))
 
 

@@ -84,7 +84,7 @@ def test_a_terminal_gets_a_bar(at_once, monkeypatch):
     with listening(1, "work"):
         count_to(4)
     assert "columns: 3 of 4 (75%)" in terminal.text
-    assert "about 1 s left" in terminal.text
+    assert "about 00:00 left" in terminal.text
     assert "|" in terminal.text
 
 
@@ -131,7 +131,7 @@ def test_nothing_is_shown_before_two_seconds(monkeypatch, capsys):
         now[0] += 0.6
         done()
         assert capsys.readouterr().err == (
-            "sklearn_puffer: columns: 4 of 10 (40%); about 4 s left\n"
+            "sklearn_puffer: columns: 4 of 10 (40%); about 00:03 left\n"
         )
         now[0] += 1.5
         done()
@@ -189,11 +189,12 @@ def test_parts_done_in_other_threads_count(at_once, capsys):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0.2, "1 s"), (119.0, "119 s"), (600.0, "10 min"), (90_000.0, "25 h 0 min")],
+    ("seconds", "words"), [(0.2, "00:00"), (119.0, "01:59"), (90_000.0, "25:00:00")]
 )
-def test_the_time_left_is_said_in_its_own_unit(seconds, words):
-    assert progress.time_left(seconds) == f"about {words} left"
+def test_the_time_left_is_said_in_minutes_and_in_hours(seconds, words):
+    half = progress._Task("columns", 2)
+    half.done = 1
+    assert half.rest(half.began + seconds) == f"; about {words} left"
 
 
 # --------------------------------------------------------------------------------------- transform
@@ -224,7 +225,7 @@ def test_a_verbose_transform_tells_how_far_it_is(at_once, capsys, params, how):
     noiser.transform(rows, **how)
     out, err = capsys.readouterr()
     assert out == ""
-    assert "columns read: 1 of 2 (50%); about 1 s left" in err
+    assert "columns read: 1 of 2 (50%); about 00:00 left" in err
     assert "values released: 80 of 80 (100%)" in err
     assert "visits" not in err
     assert "town" not in err
@@ -326,7 +327,7 @@ def test_cells_on_a_plane_are_ordered_with_a_time_left(at_once, capsys):
     around = [set_around_counts(axes, np.full(16, 1 + k), 0.01) for k in range(2)]
     with listening(1, "work"):
         SetLosses([tuple(around)], Laplace(), Pufferfish(0.5)).losses(1.0)
-    assert re.search(r"cells ordered: [\d,]+ of [\d,]+ \(\d\d%\); about 1 s left\n", told(capsys))
+    assert re.search(r"cells ordered: [\d,]+ of [\d,]+ \(\d\d%\); about 00:00 left\n", told(capsys))
 
 
 def test_a_ledger_of_persons_tells(at_once, monkeypatch, tmp_path, capsys):
@@ -336,7 +337,7 @@ def test_a_ledger_of_persons_tells(at_once, monkeypatch, tmp_path, capsys):
     ledger.transform(noiser, rows, row_id="id")
     err = told(capsys)
     assert "values released: 80 of 80 (100%)" in err
-    assert re.search(r"persons put on record: \d+ of 40 \(\d\d%\); about 1 s left", err)
+    assert re.search(r"persons put on record: \d+ of 40 \(\d\d%\); about 00:00 left", err)
     ledger.transform(noiser, rows, row_id="id")
     assert re.search(r"parts of the ledger read: \d+ of \d\d \(\d+%\)", told(capsys))
     ledger.transform(noiser, rows[:2], row_id="id", release=1)
@@ -352,7 +353,7 @@ def test_the_command_line_tells_the_time_left(at_once, capsys, tmp_path, kind):
     table().to_csv(rows, index=False) if kind == "csv" else table().to_parquet(rows)
     assert main(["release", str(form), str(rows), str(out)]) == 0
     err = told(capsys)
-    assert re.search(r"values released: 80 of 80 \(100%\); about 1 s left\n", err)
+    assert re.search(r"values released: 80 of 80 \(100%\); about 00:00 left\n", err)
     assert err.endswith(f"puffer: wrote {str(out)!r}, 40 rows\n")
     assert main(["release", str(form), str(rows), str(out), "--force", "--quiet"]) == 0
     quiet = told(capsys)  # but for what nothing counts

@@ -15,7 +15,7 @@ from sklearn_puffer import PufferfishNoiser, PufferfishSwap, PufferfishWarning, 
 from sklearn_puffer._rows import rows
 from sklearn_puffer._rows.rows import (
     _p_value_of_ranks,
-    _p_values_of_runs,
+    _p_value_of_runs,
     order_of,
 )
 
@@ -248,6 +248,6 @@ def test_runs_are_hardly_ever_as_odd_as_their_bound_says(secrets):
     every = np.array(list(itertools.permutations(np.unique(list(secrets), return_inverse=True)[1])))
     orders, times = np.unique(every, axis=0, return_counts=True)
     sizes = np.bincount(orders[0])
-    bounds = np.array([next(_p_values_of_runs(order, sizes)) for order in orders])
+    bounds = np.array([_p_value_of_runs(order, sizes) for order in orders])
     for level in np.unique(bounds):
         assert times[bounds <= level].sum() / times.sum() <= level * (1 + 1e-9)

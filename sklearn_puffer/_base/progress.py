@@ -60,19 +60,6 @@ def _redraws() -> bool:
     return not is_dumb and sys.stderr is not None and sys.stderr.isatty()
 
 
-def time_left(seconds: float) -> str:
-    """Return a time in words.
-
-    >>> time_left(50.0), time_left(9000.0)
-    ('about 50 s left', 'about 2 h 30 min left')
-    """
-    if seconds < 120.0:
-        return f"about {max(seconds, 1.0):,.0f} s left"
-    minutes = round(seconds / 60.0)
-    hours = f"{minutes // 60:,} h {minutes % 60} min"
-    return f"about {minutes} min left" if minutes < 120 else f"about {hours} left"
-
-
 class _Task:
     """A task and how far it is; ``heads`` marks one whose parts are the tasks inside it."""
 
@@ -86,11 +73,13 @@ class _Task:
         return f"{self.what}: {self.done:,} of {self.total:,} ({self.done / self.total:.0%})"
 
     def rest(self, now: float) -> str:
-        """Return the time left in words, at the speed so far."""
+        """Return the time left at the speed so far, in minutes and seconds as tqdm writes it."""
+        from tqdm import tqdm
+
         if not self.total or not self.done:
             return ""
         left = (now - self.began) * max(self.total - self.done, 0) / self.done
-        return f"; {time_left(left)}"
+        return f"; about {tqdm.format_interval(left)} left"
 
 
 class _Reporter:

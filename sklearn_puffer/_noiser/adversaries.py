@@ -348,7 +348,7 @@ def _of_group(
     try:
         now = read_secret(secret.name, of_secret, read.settings.columns.missing)
         readers = [
-            read.specs[k].reader(read.columns[k], values)
+            Reader(read.columns[k], values, missing=read.specs[k].missing)
             for k, values in zip(group, of_columns, strict=True)
         ]
         same = (int(counts.sum()), now.labels) == (rows.total, secret.labels)

@@ -216,7 +216,7 @@ def read_table(settings: Settings, given: FitRows) -> TableRead:
         binned = column.edges is not None and values.unit is None  # bins identify no row
         named = asked.public is not None or binned
         check_no_identifier(name, values, rows.weights, named=named)
-        return column, specs[k].reader(column, values)
+        return column, Reader(column, values, missing=asked.missing)
 
     learnt = faults.of(learn_column, counted(range(len(public)), "columns read"))
     faults.refuse()

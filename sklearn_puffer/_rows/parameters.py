@@ -23,7 +23,6 @@ from sklearn_puffer._base import (
 )
 from sklearn_puffer._codes import (
     Column,
-    Reader,
     learn_column,
     resolve,
 )
@@ -180,10 +179,6 @@ class ColumnSpec:
                 "remove it from n_bins."
             )
         return column
-
-    def reader(self, column: Column, values: Values) -> Reader:
-        """Return how values of the column are read."""
-        return Reader(column, values, missing=self.missing)
 
 
 def check_unknown(unknown: Any) -> Any:

@@ -17,7 +17,7 @@ alternate.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -85,10 +85,9 @@ class CountedTable:
         """Return the values of the rows that count."""
         if self.mask is None:
             return values
-        missing = None if values.missing is None else values.missing[self.mask]
-        if missing is not None and not missing.any():
-            missing = None
-        return replace(values, data=values.data[self.mask], missing=missing).without_unused()
+        kept = values.taken(self.mask)
+        missing = kept.missing if kept.n_missing else None
+        return replace(kept, missing=missing).without_unused()
 
     def values(self, name: Name) -> Values:
         """Return a column's values of the rows that count."""
@@ -426,17 +425,14 @@ def order_of(
 
 def _least_p_value(codes: Array, labels: Array | None) -> float:
     """Return the least p-value of the tests of secrets in the order of the rows, or of labels."""
-    sizes = np.bincount(codes)
-    if labels is None:
-        ranks = np.arange(len(codes), dtype=float)
-        return min(_p_value_of_ranks(codes, sizes, ranks), *_p_values_of_runs(codes, sizes))
-    each = np.bincount(labels)
-    ranks = (np.cumsum(each) - (each + 1) / 2)[labels]
-    if each.max() > 1:  # equal labels have no order, and so no runs
-        return _p_value_of_tied_labels(codes, sizes, ranks)
-    ordered = np.empty_like(codes)
-    ordered[labels] = codes
-    return min(_p_value_of_ranks(codes, sizes, ranks), *_p_values_of_runs(ordered, sizes))
+    sizes, ordered, ranks = np.bincount(codes), codes, np.arange(len(codes), dtype=float)
+    if labels is not None:
+        each = np.bincount(labels)
+        ranks = (np.cumsum(each) - (each + 1) / 2)[labels]
+        if each.max() > 1:  # equal labels have no order, and so no runs
+            return _p_value_of_tied_labels(codes, sizes, ranks)
+        ordered = codes[np.argsort(labels)]
+    return min(_p_value_of_ranks(codes, sizes, ranks), _p_value_of_runs(ordered, sizes))
 
 
 def _p_value_of_ranks(codes: Array, sizes: Array, ranks: FloatArray) -> float:
@@ -468,8 +464,8 @@ def _p_value_of_tied_labels(codes: Array, sizes: Array, ranks: FloatArray) -> fl
     return float(2 * there.sum() * np.exp(-apart.max()))
 
 
-def _p_values_of_runs(codes: Array, sizes: Array) -> Iterator[float]:
-    """Yield a bound on the p-value of the number of runs, two-sided and for all secrets."""
+def _p_value_of_runs(codes: Array, sizes: Array) -> float:
+    """Return a bound on the p-value of the number of runs, two-sided and for all secrets."""
     starts = codes[np.flatnonzero(codes[1:] != codes[:-1]) + 1]
     runs = np.bincount(np.append(starts, codes[0]), minlength=len(sizes))
     there = sizes > 0
@@ -477,7 +473,7 @@ def _p_values_of_runs(codes: Array, sizes: Array) -> Iterator[float]:
     shares, expected = runs / sizes, (len(codes) - sizes + 1) / len(codes)
     apart = xlogy(shares, shares / expected)
     apart += xlogy(1.0 - shares, np.divide(1.0 - shares, np.maximum(1.0 - expected, 1e-300)))
-    yield float(2 * len(sizes) * np.exp(-(sizes * apart).max()))
+    return float(2 * len(sizes) * np.exp(-(sizes * apart).max()))
 
 
 @dataclass(frozen=True, eq=False)

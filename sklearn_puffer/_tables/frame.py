@@ -401,14 +401,11 @@ class _NarwhalsTable(_FrameTable):
             times: nw.Series[Any] = written_times(done.data, done.missing, done.unit, original)
             return times
         backend = self.frame.implementation
-        data = done.data if done.levels is None else take_levels(done.levels, done.data)
-        if done.missing is None and done.levels is None:
-            made = nw.new_series(str(name), data, backend=backend)
-        else:
-            listed = [
-                None if gone else x for x, gone in zip(data.tolist(), _mask(done), strict=True)
-            ]
-            made = nw.new_series(str(name), listed, backend=backend)
+        data: Any = done.data if done.levels is None else take_levels(done.levels, done.data)
+        if done.missing is not None or done.levels is not None:
+            gone = _mask(done)
+            data = [None if gone[k] else x for k, x in enumerate(data.tolist())]
+        made = nw.new_series(str(name), data, backend=backend)
         if original.dtype == nw.Enum and done.levels is not None:
             return made.cast(nw.Enum([level for level in done.levels if level is not None]))
         if done.levels is None:

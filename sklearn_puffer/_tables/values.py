@@ -553,10 +553,6 @@ class Features:
             frame[name] = column
         return Features(frame, self.keys)
 
-    def chosen(self, names: Any) -> Features:
-        """Return the rows with some of the columns, in that order."""
-        return Features(self.frame[list(names)], self.keys)
-
 
 def _feature(values: Values) -> Any:
     if values.kind == "category":
