@@ -22,7 +22,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -191,10 +191,6 @@ class NumberAxis:
         """The number of indicators: present and missing, if any number was missing in `fit`."""
         return 2 if self.lacks else 0
 
-    def read(self, table: AnyTable) -> Values:
-        """Return the column of a table."""
-        return values_of(table, self)
-
     def fitted(self, values: Values) -> Values:
         """Return the column as one of the kind that `fit` saw."""
         values = values.of_kind(self.kind)
@@ -247,15 +243,12 @@ class LevelAxis:
     factor: float
     levels: tuple[Any, ...]
     rarer: tuple[Any, ...]
+    unit: ClassVar[None] = None
 
     @property
     def n_indicators(self) -> int:
         """The number of indicators."""
         return len(self.levels) + bool(self.rarer)
-
-    def read(self, table: AnyTable) -> Values:
-        """Return the column of a table."""
-        return table.values(self.name)
 
     def fitted(self, values: Values) -> Values:
         """Return the column as one of categories."""
@@ -418,7 +411,7 @@ class Coordinates:
         TypeError
             If a column holds another kind of values than in `fit`.
         """
-        return self.rows({axis.name: axis.read(table) for axis in self.axes})
+        return self.rows({axis.name: values_of(table, axis) for axis in self.axes})
 
     def rows(self, columns: Mapping[Name, Values]) -> Rows:
         """Return rows by their columns, with dates in the unit of `fit`, to be encoded."""

@@ -22,7 +22,7 @@ from sklearn_puffer._microaggregator.fit import learn
 from sklearn_puffer._microaggregator.reading import Settings
 from sklearn_puffer._microaggregator.release import forget
 from sklearn_puffer._release import LearntMechanism, TableRelease
-from sklearn_puffer._rows import FitRows, Guarantee, check_units, next_table
+from sklearn_puffer._rows import Columns, FitRows, Guarantee, check_units, next_table
 from sklearn_puffer._tables import beside as columns_beside
 from sklearn_puffer._tables import readable, readable_column
 
@@ -264,13 +264,9 @@ class PufferfishMicroaggregator(TableRelease):
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name != "labels_"}
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
     def _checked_parameters(self) -> Settings:
-        guarantee = Guarantee.of(self.get_params(deep=False))
+        params = self.get_params(deep=False)
+        guarantee = Guarantee.of(params)
         n_prototypes = self.n_prototypes
         if not (isinstance(n_prototypes, str) and n_prototypes == "auto"):
             check_count(n_prototypes, "n_prototypes")
@@ -282,8 +278,7 @@ class PufferfishMicroaggregator(TableRelease):
             check_positive(label_weight, "label_weight", "take 2.0, or 0 to leave y out")
         return Settings(
             guarantee=guarantee,
-            public=self.public,
-            known=self.known,
+            columns=Columns.of(params),
             joined=self.joined,
             n_prototypes=None if n_prototypes == "auto" else int(n_prototypes),
             min_size=check_count(self.min_size, "min_size", minimum=2),
@@ -291,7 +286,6 @@ class PufferfishMicroaggregator(TableRelease):
             values=check_choice(self.values, "values", ["typical", "drawn"]),
             label_weight=float(label_weight),
             weights=check_units(self.weights),
-            remainder=check_choice(self.remainder, "remainder", ["drop", "passthrough"]),
             seed=check_seed(self.random_state),
             n_jobs=check_jobs(self.n_jobs),
         )

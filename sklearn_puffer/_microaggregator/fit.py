@@ -35,6 +35,7 @@ from sklearn_puffer._microaggregator.program import (
     SecretCounts,
     SecretMasses,
     least_change,
+    whole_rows,
 )
 from sklearn_puffer._microaggregator.prototypes import (
     ColumnSampler,
@@ -160,9 +161,8 @@ class StratumChannel:
         n = len(constant)
         if self.channel is None:
             return np.broadcast_to(constant, (n, n))
-        matrix = np.zeros((n, n))
-        matrix[:, self.present] = as_matrix(self.channel).toarray()[self.row_of]
-        return matrix
+        whole = _rows_between(self.present, self.channel, n).toarray()
+        return np.asarray(whole[self.row_of] / WHOLE)
 
     @cached_property
     def is_nearly_constant(self) -> bool:
@@ -172,13 +172,6 @@ class StratumChannel:
         n, cost = self.problem.n, self.problem.cost
         little = 0.95 * cost(np.broadcast_to(self.problem.shares, (n, n)))
         return cost(as_matrix(self.channel).toarray()) >= little > cost(np.eye(n))
-
-
-def _row_of(shares: FloatArray) -> Any:
-    """Return shares as a row of a channel in whole numbers."""
-    whole = np.floor(shares * WHOLE).astype(np.int64)
-    whole[whole.argmax()] += WHOLE - whole.sum()
-    return csr_array(whole[None, :])
 
 
 def _rows_between(prototypes: IntArray, channel: IntegerRows, n_targets: int) -> Any:
@@ -293,7 +286,8 @@ class Candidate:
             rows.append(_rows_between(part.present, part.channel, n))
             n_rows += len(part.present)
         of_strata[of_strata < 0] = n_rows
-        return _stacked([*rows, _row_of(self.shares)]), of_strata
+        constant = whole_rows(np.broadcast_to(self.shares, (n, n)))
+        return _stacked([*rows, _rows_between(np.arange(n), constant, n)[:1]]), of_strata
 
 
 def solved(

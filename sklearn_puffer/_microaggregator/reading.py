@@ -38,6 +38,7 @@ from sklearn_puffer._microaggregator.prototypes import Prototypes
 from sklearn_puffer._microaggregator.release import KnownColumn, Strata
 from sklearn_puffer._numerics import combinations_of
 from sklearn_puffer._rows import (
+    Columns,
     CountedTable,
     FitRows,
     Guarantee,
@@ -70,8 +71,9 @@ class Settings:
     Attributes
     ----------
     guarantee : Guarantee
-    public, known, joined
-        As the caller gave them.
+    columns : Columns
+    joined : object
+        As the caller gave it.
     n_prototypes : int or None
         None for "auto".
     min_size : int
@@ -80,14 +82,12 @@ class Settings:
     label_weight : float
     weights : mapping
         The unit of distance of columns.
-    remainder : {"drop", "passthrough"}
     seed : int or None
     n_jobs : int or None
     """
 
     guarantee: Guarantee
-    public: Any
-    known: Any
+    columns: Columns
     joined: Any
     n_prototypes: int | None
     min_size: int
@@ -95,7 +95,6 @@ class Settings:
     values: str
     label_weight: float
     weights: Mapping[Any, Any]
-    remainder: str
     seed: int | None
     n_jobs: int | None = None
 
@@ -219,16 +218,15 @@ def roles_of(settings: Settings, given: FitRows) -> Roles:
     TypeError, ValueError
         If a column is not there, or has two roles.
     """
-    names, sets = given.table.names, sensitive_sets(given)
+    names, sets, asked = given.table.names, sensitive_sets(given), settings.columns
     of_table = given.secrets is None
     hidden = [name for name in dict.fromkeys(chain(*sets)) if of_table or name in names]
     joined = [] if settings.joined is None else resolve(settings.joined, names, "joined")
-    known = known_bins(settings.known, names)
-    chosen = [] if settings.public is None else resolve(settings.public, names, "public")
+    known = known_bins(asked.known, names)
+    chosen = [] if asked.public is None else resolve(asked.public, names, "public")
     refuse_twice({"sensitive": hidden, "known": [*known], "joined": joined, "public": chosen})
-    public = public_columns(settings.public, names, [*hidden, *known, *joined])
-    passing, used = settings.remainder == "passthrough", {*hidden, *public, *known, *joined}
-    remainder = [name for name in names if passing and name not in used]
+    public = public_columns(asked.public, names, [*hidden, *known, *joined])
+    remainder = asked.passed(names, {*hidden, *public, *known, *joined})
     return Roles(sets, hidden, public, known, joined, remainder)
 
 
@@ -244,7 +242,8 @@ def read_table(settings: Settings, given: FitRows) -> TableRead:
 
     def public(name: Name) -> Values:
         values = rows.public_values(name)
-        check_no_identifier(name, values, rows.weights, named=settings.public is not None)
+        named = settings.columns.public is not None
+        check_no_identifier(name, values, rows.weights, named=named)
         return values
 
     faults = Faults()
@@ -428,7 +427,8 @@ def read_lazily(settings: Settings, given: FitRows) -> TableRead:
 
     def check_public(name: Name) -> None:
         if not table.types[str(name)].is_float():  # floats do not look like identifiers
-            check_no_identifier(name, table.values(name), named=settings.public is not None)
+            named = settings.columns.public is not None
+            check_no_identifier(name, table.values(name), named=named)
 
     faults.of(check_public, roles.public)
     together = [*dict.fromkeys([*_labels(roles), *roles.known])]

@@ -60,6 +60,7 @@ from sklearn_puffer._tables import (
     row_digests,
     row_hashes,
     values_frame,
+    values_of,
 )
 from sklearn_puffer._words import listed, plain, quoted
 
@@ -136,7 +137,7 @@ class KnownColumn:
 
     def read(self, table: AnyTable) -> Values:
         """Return the column of a table, of the kind that `fit` saw."""
-        return self.axis.fitted(self.axis.read(table))
+        return self.axis.fitted(values_of(table, self.axis))
 
     def codes(self, values: Values) -> IntArray:
         """Return the index of each row's value, -1 if `fit` has not seen it."""
@@ -403,7 +404,16 @@ class TypicalRows(Mechanism):
         if self.drawn is not None:
             record["drawn"] = written_drawn(self.drawn)
         if self.strata is not None and self.rows is not None:
-            record["known"] = {**written_strata(self.strata), "rows": self.rows.tolist()}
+            columns = [
+                {
+                    "axis": _plain(each.axis),
+                    "numbers": None if (own := each.numbers) is None else _written(each.name, own),
+                    "edges": None if each.edges is None else each.edges.tolist(),
+                }
+                for each in self.strata.columns
+            ]
+            codes, rows = self.strata.codes.tolist(), self.rows.tolist()
+            record["known"] = {"columns": columns, "codes": codes, "rows": rows}
         return record
 
     @classmethod
@@ -412,9 +422,9 @@ class TypicalRows(Mechanism):
         for column in columns:
             read_column(column)
         prototypes = read(record.read("prototypes", dict), record.named("prototypes"))
-        channel, strata, drawn = record.inner("numerators"), None, None
+        channel: Any = record.inner("numerators")
         record.check(channel is not None, "numerators")
-        assert channel is not None
+        strata, drawn = None, None
         numbers = (channel.whole(name) for name in ("starts", "targets", "shares"))
         if record.has("known"):
             strata = read_strata(record.read("known", dict), record.named("known"))
@@ -515,17 +525,6 @@ class _KnownRecord:
     columns: tuple[_KnownColumnRecord, ...]
     codes: tuple[tuple[int, ...], ...]
     rows: tuple[tuple[int, ...], ...]
-
-
-def written_strata(strata: Strata) -> dict[str, Any]:
-    """Return known columns and strata as plain values; see `written`."""
-    columns = []
-    for column in strata.columns:
-        numbers = column.numbers
-        own = None if numbers is None else _written(column.name, numbers)  # may be of no row
-        edges = None if column.edges is None else column.edges.tolist()
-        columns.append({"axis": _plain(column.axis), "numbers": own, "edges": edges})
-    return {"columns": columns, "codes": strata.codes.tolist()}
 
 
 def read_strata(record: Any, field: str) -> tuple[Strata, IntArray]:

@@ -8,7 +8,6 @@ however often it computes a part.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -30,7 +29,7 @@ from sklearn_puffer._release.keyed_rows import (
 )
 from sklearn_puffer._release.mechanism import Draw, FittedMechanism, Mechanism
 from sklearn_puffer._rows import check_size, check_unknown
-from sklearn_puffer._tables import Name, Table, frame_table
+from sklearn_puffer._tables import Table, frame_table
 from sklearn_puffer._words import listed, quoted
 
 
@@ -91,11 +90,12 @@ def read_lazily(
     """Return the columns of a lazy table that are read, and the arguments of a `KeyedPart`."""
     names = list(lazy_table(X).types)
     fitted.rules.check_columns(names)
-    why = (
-        "the rows of a lazy table have no place that ids beside it could stand at; name the column "
-        "of X that holds them."
-    )
-    row_id = str(_id_column(keying.row_id, names, why))
+    if not isinstance(keying.row_id, str | int | np.integer):
+        raise TypeError(
+            f"row_id is a {type(keying.row_id).__name__}, and the rows of a lazy table have no "
+            "place that ids beside it could stand at; name the column of X that holds them."
+        )
+    row_id = str(resolve(keying.row_id, names, "row_id")[0])
     key, text = shipped_key(keying.given, keying.key), row_ids.check_id_type(X, row_id)
     wanted = {*fitted.rules.order, row_id}
     return [name for name in names if name in wanted], (key, fitted.context(keying), row_id, text)
@@ -113,12 +113,6 @@ def check_lazily(container: str, on_drift: str) -> None:
             f"set_output(transform={container!r}) asks for a table in memory, and X is a lazy one, "
             'whose release is lazy too; call set_output(transform="default").'
         )
-
-
-def _id_column(row_id: Any, names: Sequence[Name], why: str) -> Name:
-    if not isinstance(row_id, str | int | np.integer):
-        raise TypeError(f"row_id is a {type(row_id).__name__}, and {why}")
-    return resolve(row_id, names, "row_id")[0]
 
 
 def check_ids(X: Any, row_id: str) -> None:

@@ -76,6 +76,8 @@ class PufferfishRelease(TableRelease):
     (['cars'], True)
     """
 
+    _takes_missing = False
+
     def __init__(
         self,
         fitted: FittedMechanism | None = None,

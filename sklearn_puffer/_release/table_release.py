@@ -96,6 +96,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
     n_jobs: int | None
     verbose: int
     n_features_in_: int
+    _takes_missing: bool = True
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_fitted")
@@ -431,6 +432,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         tags.non_deterministic = True
         tags.input_tags.categorical = True
         tags.input_tags.string = True
+        tags.input_tags.allow_nan = self._takes_missing
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

@@ -29,7 +29,6 @@ from sklearn_puffer._rows import (
     RowOrder,
     check_units,
     column_of,
-    refuse_parts,
     refuse_twice,
 )
 from sklearn_puffer._swap.certificate import certified
@@ -331,11 +330,6 @@ class PufferfishSwap(TableRelease):
         """
         return self._transformed(X, (row_id, key, dataset, release), on_drift, sensitive_features)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
-
     def _checked_parameters(self) -> tuple[Guarantee, Columns, Budget]:
         params = self.get_params(deep=False)
         params["within_group"] = "independent" if self.groups is None else "any"
@@ -360,8 +354,6 @@ class PufferfishSwap(TableRelease):
         """Learn secrets and units of distance, and solve the flows of the rows."""
         table: Any = rows.table
         guarantee, columns, budget = parameters
-        if isinstance(table, LazyTable):
-            refuse_parts(columns.grouped, "X is lazy, and each of its parts is read where it is")
         hidden, public, named, ids, strata = _roles_of(self, columns, rows)
         rule, secret = _secret_of(self, columns, rows)
         pairs = secret_pairs_of(guarantee.pairs, [secret])

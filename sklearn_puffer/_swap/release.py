@@ -311,9 +311,7 @@ class RowExchange(Mechanism):
 
     def _samples(self, groups: Sequence[Array], rows: SwapRows, parts: int) -> list[list[Array]]:
         """Return rows of each secret in some parts of a shard, chosen by their content alone."""
-        if parts == 1:
-            return [[rows.some(group, PART) for group in groups]]
-        whole = [rows.some(group, len(group)) for group in groups]
+        whole = [rows.some(group, PART if parts == 1 else len(group)) for group in groups]
         # an odd step takes parts from both halves of each cut
         return cut(whole, rows.points, parts)[:: parts // _PIECES | 1]
 
