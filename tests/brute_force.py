@@ -248,3 +248,12 @@ def on_a_grid(p, q, n):
         masses = sum(w * stats.multivariate_normal.pdf(rows, m, c) for w, m, c in parts)
         distributions.append(masses / masses.sum())
     return Released(rows, *distributions)
+
+
+def lies_in(region, masses, tolerance=1e-12):
+    """Return whether a distribution, given by the masses of the cells, lies in a confidence set."""
+    tree, unit = region.tree, 2.0**60
+    sums = np.append(0.0, np.cumsum(np.asarray(masses, dtype=float).ravel()[tree.cells]))
+    held = sums[tree.stop] - sums[tree.start]
+    above = held >= region.lower / unit - tolerance
+    return bool(np.all(above & (held <= region.upper / unit + tolerance)))

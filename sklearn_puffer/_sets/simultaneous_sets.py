@@ -65,8 +65,8 @@ class SimultaneousSet:
     Examples
     --------
     >>> region = set_around_counts([[0, 1, 2]], [7, 2, 1], share=0.05)
-    >>> region.n_cells, region.contains([0.5, 0.3, 0.2]), region.contains([0.1, 0.1, 0.8])
-    (3, True, False)
+    >>> region.n_cells, region.cell_bounds[0].round(2).tolist()
+    (3, [0.37, 0.02, 0.0])
     """
 
     axes: tuple[FloatArray, ...]
@@ -86,13 +86,6 @@ class SimultaneousSet:
         low[self.tree.cells] = self.lower[self.tree.n_inner :] / ONE
         high[self.tree.cells] = self.upper[self.tree.n_inner :] / ONE
         return low, high
-
-    def contains(self, masses: ArrayLike, tolerance: float = 1e-12) -> bool:
-        """Return whether a distribution, given by the masses of the cells, lies in the set."""
-        sums = np.append(0.0, np.cumsum(np.asarray(masses, dtype=float).ravel()[self.tree.cells]))
-        held = sums[self.tree.stop] - sums[self.tree.start]
-        above = held >= self.lower / ONE - tolerance
-        return bool(np.all(above & (held <= self.upper / ONE + tolerance)))
 
 
 def n_events(n_cells: int) -> int:
@@ -286,8 +279,6 @@ def _intervals(counts: Integers, errors: FloatArray) -> tuple[Integers, Integers
 
 def _on_grid(prior: Discrete, axes: Sequence[FloatArray]) -> Integers:
     """Return the counts of all cells of a grid."""
-    if prior.n_axes != len(axes):
-        raise ValueError(f"alphabets must be {prior.n_axes}, one a column, got {len(axes)}.")
     rows, counts = prior.rows[prior.counts > 0], prior.counts[prior.counts > 0]
     indices = []
     for axis, column in zip(axes, rows.T, strict=True):
