@@ -162,11 +162,12 @@ def read_as(kind: Any, value: Any, field: str) -> Any:
     if origin in (Union, UnionType):
         return _one_of(get_args(kind), value, field)
     if origin is Literal:
-        return _chosen(get_args(kind), value, field)
+        if type(value) is str and value in get_args(kind):
+            return value
+        raise _wrong(field, f"one of {list(get_args(kind))}", value)
     if origin in (tuple, list):
         return _listed(origin, get_args(kind), value, field)
-    kind = origin or kind
-    return _scalar(kind, value, field)
+    return _scalar(origin or kind, value, field)
 
 
 def _built(kind: Any, value: Any, field: str) -> Any:
@@ -204,12 +205,6 @@ def _one_of(kinds: Iterable[Any], value: Any, field: str) -> Any:
             except FieldError as fault:
                 last = fault
     raise last or _wrong(field, " or ".join(kind.__name__ for kind in scalars), value)
-
-
-def _chosen(values: tuple[Any, ...], value: Any, field: str) -> Any:
-    if type(value) is str and value in values:
-        return value
-    raise _wrong(field, f"one of {list(values)}", value)
 
 
 def _listed(origin: Any, kinds: tuple[Any, ...], value: Any, field: str) -> Any:
@@ -317,7 +312,7 @@ class Fields:
 
     def named(self, name: str) -> str:
         """Return the name of a field in errors."""
-        return f"{self._field}.{name}" if self._field else name
+        return _inside(self._field, name)
 
     def read(self, name: str, kind: Any, *default: Any) -> Any:
         """Return a field as a type, or the default if it is absent."""

@@ -15,7 +15,6 @@ from sklearn_puffer._base import Array, task
 from sklearn_puffer._codes import Column
 from sklearn_puffer._engines.engine import (
     ENGINES,
-    Engine,
     Levels,
     check_names,
     check_renamed,
@@ -40,23 +39,19 @@ def lazy_table(X: Any) -> LazyTable:
     engine = next(known for known in ENGINES if known.is_one(X))
     check_renamed(X)
     try:
-        return _opened(X, engine)
+        if engine.extra != "polars":
+            import_module("pyarrow")  # groups are fetched as Arrow tables
+        check_names(X)
+        types = dict(in_narwhals(X).collect_schema())
+        if is_dask(X):  # narwhals takes objects for strings
+            types |= {name: nw.Object() for name in types if X.dtypes[name].name == "object"}
+        frame = in_narwhals(engine.by_position(X, types))
+        return LazyTable(X, frame, types, levels_of(X, types))
     except ImportError as error:
         raise ImportError(
             f"X is a {type(X).__name__}, and what reads it is absent or too old "
             f'({on_one_line(error)}); run pip install "sklearn-puffer[{engine.extra}]".'
         ) from error
-
-
-def _opened(X: Any, engine: Engine) -> LazyTable:
-    if engine.extra != "polars":
-        import_module("pyarrow")  # groups are fetched as Arrow tables
-    check_names(X)
-    types = dict(in_narwhals(X).collect_schema())
-    if is_dask(X):  # narwhals takes objects for strings
-        types |= {name: nw.Object() for name in types if X.dtypes[name].name == "object"}
-    frame = in_narwhals(engine.by_position(X, types))
-    return LazyTable(X, frame, types, levels_of(X, types))
 
 
 MOST_CELLS = 1 << 23

@@ -179,11 +179,7 @@ def _add_parameters(
         if name in NAMES:
             kind = {"action": "append", "metavar": "NAME"}
         text = about.replace("%", "%%")
-        group.add_argument(_option(name), dest=f"{PREFIX}{name}", help=text, **kind)
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+        group.add_argument(f"--{name.replace('_', '-')}", dest=f"{PREFIX}{name}", help=text, **kind)
 
 
 # The docstrings of these functions are what `puffer --help` and `puffer COMMAND --help` show.
