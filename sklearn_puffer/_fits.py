@@ -72,9 +72,8 @@ class Observed:
     @cached_property
     def tallies(self) -> Array:
         """How many rows each secret has."""
-        tallies = np.zeros(len(self.labels), dtype=np.int64)
-        np.add.at(tallies, self.codes, self.weights)
-        return tallies
+        # through floats, which hold the sum of all weights
+        return np.bincount(self.codes, self.weights, len(self.labels)).astype(np.int64)
 
     @property
     def shares(self) -> FloatArray:
@@ -90,8 +89,7 @@ class Observed:
     def merged(self) -> Observed:
         """The same with one row for each of ``groups``, in ``order``, and summed weights."""
         firsts = self.order[np.unique(self.groups[self.order], return_index=True)[1]]
-        totals = np.zeros(len(firsts), dtype=np.int64)
-        np.add.at(totals, self.groups, self.weights)
+        totals = np.bincount(self.groups, self.weights).astype(np.int64)
         return self.taken(firsts, totals)
 
     def taken(self, index: Array, weights: Array) -> Observed:
@@ -101,9 +99,7 @@ class Observed:
 
     def in_order(self, rows: Array) -> Array:
         """Return some rows in the order of their values and secrets."""
-        wanted = np.zeros(len(self.order), dtype=bool)
-        wanted[rows] = True
-        return self.order[wanted[self.order]]
+        return self.order[np.isin(self.order, rows)]
 
 
 def numbered(rows: Array, order: Array) -> Array:
@@ -426,11 +422,6 @@ class Quality:
         """Whether its AUC is significantly above 0.5."""
         return self.auc - 0.5 > _NOISE * self.auc_error
 
-    @property
-    def constant_losses(self) -> FloatArray:
-        """The log loss of the constant, for each row."""
-        return np.full_like(self.losses, self.constant_log_loss)
-
     def knows_more(self, other: Quality, weights: Array) -> bool:
         """Return whether it is significantly better than another one."""
         noise = _NOISE * math.hypot(self.auc_error, other.auc_error)
@@ -454,8 +445,10 @@ def _of_groups(losses: FloatArray, observed: Observed) -> FloatArray:
     return np.asarray(sums / observed.merged.weights)
 
 
-def is_better(losses: FloatArray, others: FloatArray, weights: Array) -> bool:
+def is_better(losses: FloatArray | float, others: FloatArray | float, weights: Array) -> bool:
     """Return whether the mean loss is significantly lower than that of others.
+
+    One of the two may be the same for all rows.
 
     >>> few, many = np.array([1.0, 2.0]), np.tile([1.0, 1.2], 500)
     >>> ones = np.ones(1000, dtype=int)
@@ -466,7 +459,7 @@ def is_better(losses: FloatArray, others: FloatArray, weights: Array) -> bool:
         return False
     if np.isinf(others).any():
         return True
-    gains = others - losses
+    gains: FloatArray = np.asarray(others - losses)
     mean, total = mean_loss(gains, weights), float(weights.sum())
     deviation = math.sqrt(mean_loss((gains - mean) ** 2, weights) / total)
     return mean > _NOISE * deviation + 1e-12
@@ -478,8 +471,7 @@ def counted_losses(observed: Observed, cells: Array) -> FloatArray:
     ``cells`` has the cell of each row. The class frequencies count as one further row.
     """
     n_cells, k = int(cells.max()) + 1, len(observed.labels)
-    counts = np.zeros(n_cells * k, dtype=np.int64)
-    np.add.at(counts, cells * k + observed.codes, observed.weights)
+    counts = np.bincount(cells * k + observed.codes, observed.weights, n_cells * k)
     table = counts.reshape(n_cells, k)
     counted = table[cells, observed.codes] - 1.0 + observed.shares[observed.codes]
     return _of_groups(-np.log(counted / table[cells].sum(axis=1)), observed)

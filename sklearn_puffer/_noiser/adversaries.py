@@ -226,11 +226,11 @@ def _weak(
     """
     if boosted is not None and boosted.knows_more(quality, weights):
         return "boosting"
-    if is_better(quality.constant_losses, quality.losses, weights):
+    if is_better(quality.constant_log_loss, quality.losses, weights):
         return "overconfident" if quality.tells_apart else "constant"
     if counting is not None and is_better(counting, quality.losses, weights):
         return "counting"
-    knows = quality.tells_apart or is_better(quality.losses, quality.constant_losses, weights)
+    knows = quality.tells_apart or is_better(quality.losses, quality.constant_log_loss, weights)
     return "" if knows else "constant"
 
 
