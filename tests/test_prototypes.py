@@ -23,6 +23,7 @@ from sklearn_puffer._microaggregator.coordinates import (
 )
 from sklearn_puffer._microaggregator.prototypes import Prototypes, mean_changes
 from sklearn_puffer._microaggregator.release import read, written
+from sklearn_puffer._rows import check_units
 from sklearn_puffer._tables import Values, array_table, first_values, frame_table
 
 MIN_SIZE = 5
@@ -256,9 +257,8 @@ def test_a_unit_of_distance_takes_the_place_of_the_standard_deviation():
 
 @pytest.mark.parametrize("unit", [0.0, -1.0, np.nan, "year"])
 def test_a_unit_that_is_not_positive_is_refused(unit):
-    table = frame_table(pd.DataFrame({"age": [1, 2]}))
     with pytest.raises((TypeError, ValueError), match=r"weights\['age'\]"):
-        Coordinates.learnt(sample_rows(values_of(table)), {"age": unit})
+        check_units({"age": unit})
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-12, 1.0, 1e12, 1e120, 1e307])

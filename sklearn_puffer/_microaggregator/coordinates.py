@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sklearn_puffer._base import Array, FloatArray, IntArray, check_positive
+from sklearn_puffer._base import Array, FloatArray, IntArray
 from sklearn_puffer._numerics import sum_by_halves
 from sklearn_puffer._tables import (
     LARGEST_DIGEST,
@@ -373,12 +373,10 @@ class Coordinates:
 
         Raises
         ------
-        TypeError, ValueError
-            If a number is infinite, or a unit not positive.
+        ValueError
+            If a number is infinite.
         """
         of, weights = units or {}, sample.weights
-        for name, unit in of.items():
-            check_positive(unit, f"weights[{name!r}]")
         columns = sample.columns.items()
         return cls(tuple(_axis(name, values, weights, of.get(name)) for name, values in columns))
 

@@ -375,10 +375,12 @@ class Seen:
         codes = placed.codes[there]
         if margin.place is not None:
             codes = margin.cells(np.where(strange, 0.0, placed.data)[there])
-        self.counts = _totals(codes, counts[there], len(margin.parts))
+        # floats hold the sums of 2^53 rows at most
+        self.counts = np.bincount(codes, counts[there], len(margin.parts)).astype(np.int64)
         # how often each value comes that fit has not seen
         distinct, value_of = np.unique(placed.data[strange], return_inverse=True)
-        self.strangers = _totals(value_of, counts[strange], len(distinct))
+        strangers = np.bincount(value_of, counts[strange], len(distinct))
+        self.strangers = strangers.astype(np.int64)
         self.moved = int(self.strangers.sum())  # rows that hold such a value
 
     def compared(self, n_columns: int, n_rows: int) -> ColumnDrift:
@@ -441,12 +443,6 @@ class Seen:
         up_to = np.minimum(seen[np.searchsorted(sums, few) + 1] + strays, n_present)
         yield too_many(before, n_present, _up(many * n) - 1, n)
         yield too_many(_up(few * n), n, up_to, n_present)
-
-
-def _totals(codes: IntArray, counts: IntArray, n: int) -> IntArray:
-    totals = np.zeros(n, dtype=np.int64)
-    np.add.at(totals, codes, counts)
-    return totals
 
 
 def _up(thousandths: IntArray) -> IntArray:

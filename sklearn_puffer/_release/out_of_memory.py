@@ -101,20 +101,6 @@ def read_lazily(
     return [name for name in names if name in wanted], (key, fitted.context(keying), row_id, text)
 
 
-def check_lazily(container: str, on_drift: str) -> None:
-    """Refuse options that need the rows of a lazy table before it is computed."""
-    if on_drift == "raise":
-        raise ValueError(
-            'on_drift="raise" looks at all rows before any is given away, and X is a lazy table; '
-            'pass on_drift="ignore", and look at a sample of X by certificate_.check(sample).'
-        )
-    if container != "default":
-        raise ValueError(
-            f"set_output(transform={container!r}) asks for a table in memory, and X is a lazy one, "
-            'whose release is lazy too; call set_output(transform="default").'
-        )
-
-
 def check_ids(X: Any, row_id: str) -> None:
     """Refuse ids that are missing or not unique in the whole table, as it is now."""
     with task("ids counted by the engine"):

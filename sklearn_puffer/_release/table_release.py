@@ -45,10 +45,7 @@ from sklearn_puffer._release.artifact import artifact_text, read_artifact
 from sklearn_puffer._release.drift import LEAST_ROWS, Watch, check_on_drift
 from sklearn_puffer._release.keyed_rows import Keying, Noted, check_keying
 from sklearn_puffer._release.mechanism import Draw, FittedMechanism, LearntMechanism
-from sklearn_puffer._release.out_of_memory import (
-    check_lazily,
-    plan_release,
-)
+from sklearn_puffer._release.out_of_memory import plan_release
 from sklearn_puffer._rows import (
     IN_BINS,
     FitRows,
@@ -57,10 +54,9 @@ from sklearn_puffer._rows import (
     check_unknown,
     first_table,
     next_table,
-    refuse_parts,
 )
 from sklearn_puffer._tables import Name, Table, Values, as_pandas, beside, readable
-from sklearn_puffer._words import listed
+from sklearn_puffer._words import listed, quoted
 
 # how often each seeded noiser has transformed: beside the estimator, so that it is never saved
 _calls: WeakKeyDictionary[TableRelease, Iterator[int]] = WeakKeyDictionary()
@@ -484,9 +480,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         check_on_drift(on_drift, margins, _GROUPED if groups else fitted.mechanism.untested)
         container = getattr(self, "_container", None) or get_config()["transform_output"]
         if is_lazy(X) and keying is not None:
-            self._check_named(X, sensitive_features)
-            refuse_parts(groups, "X is lazy, and each of its parts is released where it is")
-            check_lazily(container, on_drift)
+            self._check_lazily(X, sensitive_features, container, on_drift)
             with listening(loud, "release"):
                 if not fitted.mechanism.by_row:
                     return fitted.mechanism.planned(self, fitted, X, keying)
@@ -520,8 +514,8 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
             )
         return as_pandas(whole) if container == "pandas" else whole
 
-    def _check_named(self, X: Any, sensitive_features: Any) -> None:
-        """Refuse secrets of a lazy table but those of `fit`."""
+    def _check_lazily(self, X: Any, sensitive_features: Any, container: str, on_drift: str) -> None:
+        """Refuse secrets of a lazy table but those of `fit`, and what needs its rows in memory."""
         check_beside(X, sensitive_features, None)
         one = isinstance(sensitive_features, str)
         names = [sensitive_features] if one else [*(sensitive_features or [])]
@@ -529,6 +523,24 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
             raise ValueError(
                 f"sensitive_features names {listed(names)}, and the secrets of fit are in "
                 f"{listed(list(self._fitted.rules.sensitive))}; leave it out, or fit with it."
+            )
+        groups = self._fitted.rules.groups
+        if groups is not None:  # a group may be in several parts
+            raise ValueError(
+                "X is lazy, and each of its parts is released where it is, and "
+                f"groups={quoted(groups.column)} counts the rows of each group in all of X before "
+                "any is released; read X into memory, and call transform."
+            )
+        if on_drift == "raise":
+            raise ValueError(
+                'on_drift="raise" looks at all rows before any is given away, and X is a lazy '
+                'table; pass on_drift="ignore", and look at a sample of X by '
+                "certificate_.check(sample)."
+            )
+        if container != "default":
+            raise ValueError(
+                f"set_output(transform={container!r}) asks for a table in memory, and X is a lazy "
+                'one, whose release is lazy too; call set_output(transform="default").'
             )
 
     def _secrets_of(

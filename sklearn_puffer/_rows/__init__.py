@@ -14,7 +14,6 @@ from sklearn_puffer._rows.parameters import (
     check_unknown,
     column_of,
     group_codes,
-    refuse_parts,
     refuse_twice,
 )
 from sklearn_puffer._rows.rows import (

@@ -424,15 +424,6 @@ class RowGroups:
             )
 
 
-def refuse_parts(groups: AskedGroups | RowGroups | None, why: str) -> None:
-    """Refuse groups in a table that is read in parts: a group may be in several of them."""
-    if groups is not None:
-        raise ValueError(
-            f"{why}, and groups={quoted(groups.column)} counts the rows of each group in all of X "
-            "before any is released; read X into memory, and call transform."
-        )
-
-
 def _checked_most(most: int) -> int:
     if most > _MOST_ROWS:
         raise ValueError(
