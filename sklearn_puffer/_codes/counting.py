@@ -257,14 +257,16 @@ def _sorted_cells(
 
 # ------------------------------------------------------------------------------ identifiers
 
+_LEAST_KEYS = 20  # distinct values of what may be an identifier
 
-def hardly_repeats(n_distinct: int, n_rows: int, least: int = 20) -> bool:
+
+def hardly_repeats(n_distinct: int, n_rows: int) -> bool:
     """Return whether a column looks continuous, or like an identifier.
 
     >>> hardly_repeats(900, 1000), hardly_repeats(5, 1000)
     (True, False)
     """
-    return n_distinct >= least and 2 * n_distinct > n_rows
+    return n_distinct >= _LEAST_KEYS and 2 * n_distinct > n_rows
 
 
 def check_no_identifier(
@@ -336,9 +338,6 @@ def identifier_kind(values: Values, weights: Array | None = None) -> str:
         return ""
     n_different, n_rows = _n_different(values, weights)
     return "number" if n_different >= _LEAST_KEYS and 20 * n_different > 19 * n_rows else ""
-
-
-_LEAST_KEYS = 20
 
 
 def _may_be_key(numbers: Array, counts: Array | None) -> bool:
