@@ -55,11 +55,10 @@ def random_scale(rng, n_axes):
     return tuple(float(scale) for scale in 10.0 ** rng.uniform(-6, 6, n_axes))
 
 
-def assert_agrees(p, q, theta, tolerance=1e-12, width=4e-13):
+def assert_agrees(p, q, theta, width=4e-13):
     truth = oracle.directed_losses(p, q, theta)
     lower, upper = ends(p, q, theta)
-    for k, estimate in enumerate(best(p, q, theta)):
-        assert abs(estimate - truth[k]) <= tolerance * max(1, truth[k])
+    for k in (0, 1):
         assert lower[k] <= truth[k] <= upper[k]
         assert upper[k] - lower[k] <= width * (1 + truth[k])
 

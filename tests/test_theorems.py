@@ -41,7 +41,7 @@ def test_many_secrets_on_two_columns_have_a_theorem_and_no_boxes(options, monkey
     assert cut
     cut.clear()
     monkeypatch.setattr(problem, "MOST_WORK", 11.0)  # six pairs of four cells are a work of 12
-    with pytest.warns(UserWarning, match="fewer secrets or values in two columns"):
+    with pytest.warns(UserWarning, match="two columns of fewer secrets or bins"):
         noiser.fit(table, sensitive_features=secret)
     assert not cut
     assert np.all(noiser.theta_ >= exact * (1.0 - 1e-4))
