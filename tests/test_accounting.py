@@ -100,7 +100,7 @@ def test_masses_down_to_1e_300_keep_their_relative_weight():
 def test_masses_below_the_range_of_floats_are_held_exactly():
     p = Discrete.from_counts([0, 1], [1, 10**400])
     q = Discrete.from_counts([0, 1], [10, 10**400])
-    assert_agrees(p, q, 1e-4, 1e-11, 1e-11)
+    assert_agrees(p, q, 1e-4, width=1e-11)
     assert best(p, q, 1e-4)[1] == pytest.approx(math.log(10.0), rel=1e-11)
 
 
