@@ -278,7 +278,7 @@ def test_a_budget_of_ten_is_not_said_to_guarantee_nothing(mechanism):
         "nothing": (None, "X is None; pass a DataFrame, or an array"),
         "a column": (
             TABLE["age"],
-            r"X is a Series \(pandas\), a single column, and must be",
+            r"X is a Series \(pandas\), a single column or row, and must be",
         ),
         "a polars column": (pl.Series([1, 2]), r"X is a Series \(polars\), a single .*X.to_frame"),
     }.values(),

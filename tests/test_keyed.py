@@ -655,6 +655,11 @@ def test_what_is_no_key_is_refused_without_showing_it(noiser, table, key):
     assert "this is" not in str(error.value)
 
 
+def test_a_key_file_that_is_not_there_is_named(noiser, table, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"key is '.*none.key', and there is no such file"):
+        keyed(noiser, table, key=tmp_path / "none.key")
+
+
 def test_a_machine_without_aes_refuses_its_keys_and_takes_those_of_blake2b(
     noiser, table, monkeypatch
 ):

@@ -202,6 +202,15 @@ def test_a_second_unkeyed_release_by_an_artifact_warns_once(rows):
     service.transform(one)
 
 
+def test_a_second_release_by_ids_without_a_key_warns_as_one_without_ids(rows):
+    """The key that was drawn for the first is forgotten, so that the second is drawn anew."""
+    service = PufferfishRelease.from_json(rows.to_json())
+    ids = np.arange(len(TABLE))
+    service.transform(TABLE, row_id=ids)
+    with pytest.warns(PufferfishWarning, match="rows were released before"):
+        service.transform(TABLE, row_id=ids)
+
+
 def test_a_second_unkeyed_release_of_some_rows_warns_once(rows):
     copy = pickle.loads(pickle.dumps(rows))
     copy.transform(TABLE[:800])
@@ -329,7 +338,8 @@ def test_a_joined_label_is_bounded_and_costs_more():
     )
     joined = PufferfishMicroaggregator(sensitive="ill", joined="label").fit(table)
     assert "labels that are joined later, y among them" in alone.certificate_.details()
-    assert "'label'" in joined.certificate_.details()
+    assert "with or without knowing 'label'" in joined.certificate_.promise()
+    assert "how many there are was chosen" in joined.certificate_.details()
     assert list(joined.transform(table).columns) == ["place"]
     assert joined.certificate_.facts.moving > alone.certificate_.facts.moving + 0.05
     for label in (False, True):
@@ -420,6 +430,7 @@ def test_what_is_said_as_counted_is_said_of_readers_who_join_a_label_too():
         counts = [np.bincount(codes[those["ill"] == s], minlength=2) for s in (False, True)]
         worst = max(worst, odds(np.array(counts).T, rows.channel_.toarray()).max())
     assert rows.certificate_.facts.counted == pytest.approx(worst, rel=1e-9)
+    assert "was chosen by" not in rows.certificate_.details()  # one number was asked for
     assert "readers who join a label other than 'label', or a coarser form of it, to a row" in str(
         rows.certificate_
     )

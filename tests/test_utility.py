@@ -288,7 +288,7 @@ def test_one_warning_counts_the_columns_that_tell_nothing_and_names_the_worst_an
     assert said.endswith("; release fewer columns, or take PufferfishMicroaggregator.")
     assert noiser.certificate_.holds
     text, told = noiser.certificate_.details(), json.loads(noiser.certificate_.to_json())
-    worse = "In 2 of 2 columns a constant would change values less; they change most in"
+    worse = "In 2 of 2 columns a constant would change values less; these change most in"
     assert worse in text
     assert "How much of the data survives" in text
     assert "How much of the data survives" in noiser.certificate_._repr_html_()

@@ -291,8 +291,8 @@ def refuse_tables(values: Any, name: str) -> None:
         way = way_to_table(values, name)
         if way.endswith(".to_frame()"):
             raise TypeError(
-                f"{name} is {_kind(values)}, a single column, and must be a table; pass all "
-                f"columns, or {way}."
+                f"{name} is {_kind(values)}, a single column or row, and must be a table; pass all "
+                f"columns, {way}, or for one row table.iloc[[0]]."
             )
         raise TypeError(
             f"{name} is {_kind(values)}, whose columns would be taken by position; convert it to a "

@@ -274,19 +274,19 @@ def utility_frame(utility: Sequence[ColumnUtility]) -> Any:
 
 def changes(utility: Sequence[ColumnUtility]) -> str:
     """Return in a sentence how much columns change, beside a constant."""
-    worse = sum(column.worse for column in utility)
-    most = max(utility, key=lambda column: (column.change_sd, column.median_change))
+    worse = [column for column in utility if column.worse]
+    most = max(worse or utility, key=lambda column: (column.change_sd, column.median_change))
     by = f"by {most.change_sd:.3g} standard deviations (a constant: {most.constant_sd:.3g})"
     if math.isinf(most.change_sd):
         by = f"by {most.median_change:.3g} in the median (a constant: {most.constant_median:.3g})"
     if most.change_sd == 0.0:
         return "No value changes."
-    if worse == 0:
+    if not worse:
         name = brief(most.name)
         return f"Values change less than if a constant stood for them; most in {name}, {by}."
     return (
-        f"In {worse} of {len(utility)} columns a constant would change values less; they change "
-        f"most in {brief(most.name)}, {by}."
+        f"In {len(worse)} of {len(utility)} columns a constant would change values less; these "
+        f"change most in {brief(most.name)}, {by}."
     )
 
 

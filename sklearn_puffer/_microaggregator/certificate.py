@@ -168,6 +168,8 @@ class PrototypeCertificate(Certificate):
         shift, level = self._shift(), self.facts.level
         if self.facts.strata is not None:
             shift += f" given the known {listed(list(self.facts.strata.known), 5)}"
+        if self.facts.joined:
+            shift += f", with or without knowing {listed(list(self.facts.joined), 5)}"
         error = "" if level is None else f", within sampling error ({level:.0%}),"
         return [
             "A row that was not fitted: whoever knows the distribution, how typical rows are "
@@ -285,6 +287,7 @@ def not_covered(facts: PrototypeFacts) -> list[str]:
         labels += f", but for {listed(list(facts.joined))}"
     if facts.labels:
         labels += ", y among them"
+    several = len(facts.tried) > 1
     told = [
         "Not covered: readers who know the rows of all other fitted people and how typical rows "
         "are drawn, the counts or the figures of this certificate, which show the last one's "
@@ -300,7 +303,7 @@ def not_covered(facts: PrototypeFacts) -> list[str]:
         "key.",
         f"Not covered: the typical rows themselves, each of at least {facts.smallest} rows: "
         "medians of the numbers that half of these have, and most frequent categories, be they "
-        "of one person; how many there are was chosen by their total change.",
+        "of one person" + "; how many there are was chosen by their total change" * several + ".",
     ]
     if facts.level is None:
         told.append(

@@ -344,7 +344,7 @@ class TypicalRows(Mechanism):
         }
         columns = {**finished, **passed}
         whole = table.build({name: columns[name] for name in rules.order})
-        if draw.keyed is None and draw.by is not None:  # a call that failed has released nothing
+        if not draw.repeatable and draw.by is not None:  # a call that failed has released nothing
             digests = row_digests(rows.columns)
             _warn_again(draw.by, digests if strata is None else row_hashes(digests, strata))
         return whole, Unseen(unseen, len(codes))

@@ -146,6 +146,8 @@ def _material(key: Any) -> tuple[bytes, str]:
         return _without_line_end(key, "of bytes", given=True), "of bytes"
     if isinstance(key, Path):
         where = f"in {str(key)!r}"
+        if not key.exists():
+            raise FileNotFoundError(f"key is {str(key)!r}, and there is no such file; {_EITHER}.")
         return _without_line_end(key.read_bytes(), where, given=False), where
     if isinstance(key, str) and key.startswith(_ENVIRONMENT):
         name = key.removeprefix(_ENVIRONMENT)

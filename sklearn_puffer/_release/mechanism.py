@@ -78,6 +78,7 @@ class Draw:
     watch: Watch | None = None  # counts the values
     secrets: Mapping[Name, Values] | None = None  # where they stand beside the table
     by: Any = None  # what releases, where a mechanism remembers with it what it released
+    repeatable: bool = False  # whether the caller has the key, and can make the release again
     n_jobs: int | None = None
 
 

@@ -14,7 +14,7 @@ from sklearn_puffer._release.mechanism import FittedMechanism
 from sklearn_puffer._release.table_release import TableRelease
 
 _MOST_BYTES = 4 * MOST_CHARACTERS
-_AGAIN = "take the noiser, or ask its keeper for a new release artifact (noiser.to_json())"
+_AGAIN = "check its name, or ask who fitted it for a new release artifact (to_json())"
 
 
 class PufferfishRelease(TableRelease):

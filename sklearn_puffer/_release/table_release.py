@@ -211,9 +211,10 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
         key : bytes, Path or "env:NAME", default=None
             At least 16 random bytes (``secrets.token_bytes(32)``), or the file or environment
             variable that holds a text of them (``secrets.token_hex(32)``); kept nowhere. None
-            draws one that is forgotten after the call. The plan of a lazy table holds it, but for a
-            variable, of which it holds the name. Bits are those of AES, from the extra ``keyed``;
-            of a key that begins with ``b"blake2b:"`` those of blake2b, which needs no extra.
+            draws one that is forgotten after the call: the next call draws anew. The plan of a lazy
+            table holds it, but for a variable, of which it holds the name. Bits are those of AES,
+            from the extra ``keyed``; of a key that begins with ``b"blake2b:"`` those of blake2b,
+            which needs no extra.
         dataset : str, default=""
             Name of the table: other names have independent noise.
         release : int, default=0
@@ -500,6 +501,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
                 watch,
                 secrets,
                 by=self,
+                repeatable=keying is not None and keying.given is not None,
                 n_jobs=check_jobs(self.n_jobs),
             )
             whole, moved = fitted.mechanism.released(table, fitted.rules, draw)

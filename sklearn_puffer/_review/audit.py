@@ -604,9 +604,6 @@ def _notes(
 ) -> list[str]:
     columns, strata = [*estimator.utility_.index], release.known
     fitted = estimator.certificate_.n_rows
-    alike = f"fit had {fitted:,}"
-    if fitted == n_given:
-        alike = "as many as fit had, so these may be the fitted ones"
     typical = getattr(estimator.certificate_, "prototypes", None) is not None
     holds_list = any(reader.name == LIST for reader in readers)
     unprotected = [name for name in release.released if name not in (*columns, *strata)]
@@ -618,8 +615,8 @@ def _notes(
         "Rows that readers were judged on were exchanged as a table of their own: readers know "
         "secrets of people of another table.": release.exchanged,
         NOT_BY_LIST: typical and not holds_list,
-        f"The table has {n_given:,} rows ({alike}): an audit of fitted rows says nothing of how "
-        "others differ, so audit others, too.": not release.exchanged,
+        f"The table has {n_given:,} rows, as many as fit had: an audit of fitted rows says nothing "
+        "of how others differ, so audit others, too.": fitted == n_given and not release.exchanged,
         "The estimator has a random_state: who knows it can undo the release, which these "
         "readers do not try.": estimator.random_state is not None,
     }

@@ -498,10 +498,12 @@ class Plan(Document):
 
     def _settings(self) -> Section:
         """Return the table of what was measured."""
+        task = "none, name one in task="
+        if self.task is not None:
+            task = f"{self.score} for {shown(self.task)}"
         note = (
-            f"change in standard deviations; rows that stay equal; task: {self.score} for "
-            f"{'nothing' if self.task is None else shown(self.task)}; attack: AUC of the best one "
-            "found with its 95 % interval; loss: proven"
+            f"change in standard deviations; rows that stay equal; task: {task}; attack: AUC of "
+            "the best one found with its 95 % interval; loss: proven"
         )
         cells = [["row", "way", "change", "rows", "task", "attack", "loss"]]
         of = [(str(k), row) for k, row in enumerate(self.trials) if math.isfinite(row.change)]

@@ -29,7 +29,7 @@ from sklearn_puffer._review.audit import INTERNAL as OF_THE_AUDIT
 from sklearn_puffer._review.audit import NOT_BY_LIST, Audit, ends, shift, within_chance
 from sklearn_puffer._review.readers import INSIDER
 from sklearn_puffer._rows import UNCOVERED
-from sklearn_puffer._words import on_one_line, percent_at_most, plain, quoted, shown, times
+from sklearn_puffer._words import listed, on_one_line, percent_at_most, plain, quoted, shown, times
 
 SCHEMA = "sklearn_puffer.report/2"
 _FIELDS = ("Release, or not", "Name", "Role", "Place and date", "Signature")
@@ -502,7 +502,8 @@ class _Rows(_Settings):
         joined, known = getattr(self.noiser, "joined", None), self.known
         beside = f"taken as known: {', '.join(map(shown, known)) or 'none'}"
         if joined is not None:
-            beside += f"; as joined later: {quoted(joined)}"
+            columns = [joined] if isinstance(joined, str | int) else list(joined)
+            beside += f"; as joined later: {listed(columns)}"
         yield (
             "Known columns and labels: whether readers know, or may later join, further facts of a "
             f"person ({beside})."

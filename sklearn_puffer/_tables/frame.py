@@ -628,7 +628,8 @@ def _beside_table(features: Any, named: str) -> Table:
         ) from error
     if array.ndim == 0 or array.ndim > 2:
         raise ValueError(
-            f"{named} must be a column or a table of columns, got shape {array.shape}."
+            f"{named} must be a column or a table of columns, got shape {array.shape}; pass "
+            "values, or name a column of X where columns are named, as in sensitive=."
         )
     columns = array[:, None] if array.ndim == 1 else array
     numbered = [f"{single}_{k}" for k in range(columns.shape[1])]
