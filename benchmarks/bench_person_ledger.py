@@ -59,5 +59,5 @@ def _spend(ledger, n, number):
     draws = persons[:, 0] + np.uint64(number)
     noted = SimpleNamespace(persons=persons, forms=draws & np.uint64(0), draws=draws, is_text=False)
     start = time.process_time()
-    ledger._spend(noted, {"age": 1e3}, ("", number, ""), "raise")
+    ledger._spend(noted, ("", number, ""), "raise")
     return time.process_time() - start
