@@ -89,7 +89,7 @@ class OverspentError(ValueError):
     ...         ledger.transform(noiser, table)
     ...     except OverspentError as error:
     ...         print(str(error).partition(";")[0])
-    1 more release(s) of 'data' at {'cars': 1.68038} would overspend the ledger, and nothing was \
+    1 more release(s) of 'data' would overspend the ledger, and nothing was \
 spent
     """
 
