@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 import sklearn_puffer
 from sklearn_puffer import Certificate, PufferfishNoiser, displays
 from sklearn_puffer._certificates import Guaranteed, Made, Method, PairLoss, Proof
-from sklearn_puffer.displays import LossDisplay, noisers
+from sklearn_puffer.displays import LossDisplay
 from sklearn_puffer.notions import promised
 
 CARS = [0, 5, 5, 1, 9, 8, 3, 3, 0, 0] * 3
@@ -117,9 +117,9 @@ def noiser():
 
 
 def test_names_are_no_formulas_and_stay_on_one_line():
-    assert noisers.label("$\\frac$") == r"\$\\frac\$"
-    assert noisers.label("x" * 50) == "x" * 23 + "…"
-    assert noisers.label("_a") == "\N{NO-BREAK SPACE}_a"
+    assert displays.label("$\\frac$") == r"\$\\frac\$"
+    assert displays.label("x" * 50) == "x" * 23 + "…"
+    assert displays.label("_a") == "\N{NO-BREAK SPACE}_a"
 
 
 def grey(colour):
@@ -129,7 +129,7 @@ def grey(colour):
 def test_the_map_differs_in_grey_along_its_way():
     from matplotlib import colormaps
 
-    steps = [grey(colormaps[noisers.MAP](x)[:3]) for x in np.linspace(0.0, 1.0, 11)]
+    steps = [grey(colormaps[displays.MAP](x)[:3]) for x in np.linspace(0.0, 1.0, 11)]
     assert (np.diff(steps) > 0.02).all()
 
 

@@ -559,7 +559,7 @@ def test_pictures_are_drawn_by_one_module_which_asks_for_matplotlib_when_it_draw
     assert [re.match(r"[\w-]+", each).group() for each in extra] == ["matplotlib"]
     drawing = {(m.name, i.path) for m in modules().values() for i in m.imports}
     users = {name for name, path in drawing if path.split(".")[0] == "matplotlib"}
-    assert users == {"displays.noisers"}
+    assert users == {"displays"}
     assert "matplotlib" not in _loaded("sklearn_puffer.displays")
 
 

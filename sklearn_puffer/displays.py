@@ -1,4 +1,7 @@
-"""The picture of the losses of a noiser.
+"""The picture of what pairs of secrets lose: ``from_noiser`` draws it, ``plot`` draws it again.
+
+Use this module to show what a release reveals, in a notebook or to those who decide. Tables of
+plans, curves and audits are DataFrames, which draw themselves.
 
 Only this module imports matplotlib, when a picture is drawn. Nothing global is set: sizes, fonts
 and grids are those of the caller's ``rcParams``. Marks can be distinguished in grey.
@@ -17,6 +20,8 @@ from sklearn_puffer._certificates import Certificate
 from sklearn_puffer._release import TableRelease
 from sklearn_puffer._tables import Name
 from sklearn_puffer._words import listed, quoted, shown
+
+__all__ = ["LossDisplay"]
 
 MAP = "cividis"  # perceptually uniform, also in grey
 
