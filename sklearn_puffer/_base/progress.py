@@ -37,6 +37,7 @@ def _bar() -> Any:
     """Return a bar of tqdm, without the thread that watches its bars."""
     from tqdm import tqdm
 
+    # a generic class in its stubs, and none when it runs
     class Unwatched(tqdm):  # type: ignore[type-arg,unused-ignore]
         monitor_interval = 0
 
@@ -74,10 +75,10 @@ class _Task:
 
     def rest(self, now: float) -> str:
         """Return the time left at the speed so far, in minutes and seconds as tqdm writes it."""
-        from tqdm import tqdm
-
         if not self.total or not self.done:
             return ""
+        from tqdm import tqdm
+
         left = (now - self.began) * max(self.total - self.done, 0) / self.done
         return f"; about {tqdm.format_interval(left)} left"
 

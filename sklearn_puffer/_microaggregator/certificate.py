@@ -401,6 +401,7 @@ def terms_of(facts: PrototypeFacts, known: Sequence[Name], coarse: Sequence[Name
         + say.BY_THEMSELVES * bool(known),
         known=known,
         coarse=coarse,
+        of_one_row=True,
     )
 
 

@@ -140,12 +140,12 @@ class StratumChannel:
         """The share of each prototype."""
         return np.asarray(self.sizes / self.total)
 
-    @property
+    @cached_property
     def present(self) -> IntArray:
         """The prototypes that have a cell, and may be released."""
         return np.unique(self.cells)
 
-    @property
+    @cached_property
     def row_of(self) -> IntArray:
         """The row of the channel that each prototype has."""
         return np.searchsorted(self.present, self.cells)
@@ -477,16 +477,17 @@ class LearntRows:
         if level is not None:
             prior = f"all shares of secrets in the {level:.0%} set around the counts"
         proven = [each.proven.max(initial=0.0) for of_part in self._losses for each in of_part]
+        pairs = self._pairs()
         return PrototypeCertificate(
             Guaranteed(self.settings.guarantee.notion, prior),
-            Proof(float(max(proven, default=0.0)), tuple(self._pairs()), Refused(_NO_MORE)),
+            Proof(float(max(proven, default=0.0)), tuple(pairs), Refused(_NO_MORE)),
             Method("least change", "microaggregation"),
             Made.now(self.read.total, self.n_columns),
             [
                 *_TAKEN,
                 *not_covered(facts),
-                *about_missing(self._pairs()),
-                *say.about_apart(self._pairs()),
+                *about_missing(pairs),
+                *say.about_apart(pairs),
                 *([say.about_passed(passed)] if passed else []),
                 *say.about_finer(self.typical.coarse),
                 *([] if seed is None else [say.about_seed(seed, "draws", "undo them")]),

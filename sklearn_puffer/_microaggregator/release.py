@@ -528,7 +528,7 @@ class _KnownRecord:
 
 
 def read_strata(record: Any, field: str) -> tuple[Strata, IntArray]:
-    """Return what `written_strata` has written, and the rows of the channel; see `read`."""
+    """Return known columns and strata that were written, and the rows of the channel."""
     parts, columns = read_as(_KnownRecord, record, field), []
     for part in parts.columns:
         numbers = part.numbers and _read(part.numbers, f"{field}.numbers")

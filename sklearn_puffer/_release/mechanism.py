@@ -121,10 +121,10 @@ class Terms:
     reader: str = "a reader of one row"  # to whom its limit is of the best guess at a secret
     beyond: str = ""  # for whom it does not hold: ends the headline for recipients
     known: Sequence[Name] = ()  # columns that readers are taken to know
-    # whether each pair of secrets has a budget of its own: epsilon times their distance
-    apart: bool = False
     coarse: Sequence[Name] = ()  # those of the known ones that are released in bins or merged
     ids: Sequence[Name] = ()  # columns that stay with people, and are taken to say nothing of them
+    apart: bool = False  # whether each pair of secrets has a budget: epsilon times their distance
+    of_one_row: bool = False  # whether no limit is proven of a whole file
 
 
 Released = tuple[Any, Moved | None]

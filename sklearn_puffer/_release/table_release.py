@@ -83,7 +83,6 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
     _later = frozenset({"unknown", "on_uncertified", "random_state", "n_jobs", "verbose"})
 
     _fitted: FittedMechanism
-    epsilon: float
     sensitive: Any
     secret_pairs: Any = "all"
     unknown: Any = "nearest"

@@ -365,9 +365,7 @@ class _Settings:
         shift = ["Odds of a secret", "no fixed limit", f"{budget}: some releases may tell more"]
         if self.bounds_odds:
             factor = times(self.certificate.epsilon)
-            of_one = "; of one row, no limit is proven of a file" * (
-                "whole file" in self.terms.beyond
-            )
+            of_one = "; of one row, no limit is proven of a file" * self.terms.of_one_row
             shift = ["Shift of odds", factor, f"at most, by the budget {budget}{pair}{of_one}"]
         beside = f"at most for {self.terms.reader}, where it was 50.0 % before{pair}"
         guess = ["Best guess at a secret", most, beside]
