@@ -8,7 +8,7 @@ manner: ``from_noiser`` computes what is shown and draws it, on axes that you ma
     python examples/plot_displays.py [--output FOLDER]
 
 matplotlib draws them (``pip install "sklearn-puffer[plot]"``). They are functions of the raw rows,
-and stay where the table does. The page of an audit has a picture of its own.
+and stay where the table does.
 """
 
 # %%

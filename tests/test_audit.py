@@ -289,16 +289,10 @@ def test_what_came_of_a_claim_is_counted_on_the_tested_rows_alone(strata):
         most[own] = expit(logit(end) + 0.5)
     base = logit(shares[event].mean())
     ends = beta.ppf(0.025, k, len(event) - k + 1), beta.ppf(0.975, k + 1, len(event) - k)
-    x, y = scores[parts.test[first[parts.test]]], scores[parts.test[~first[parts.test]]]
-    area = np.mean((x[:, None] > y) + 0.5 * (x[:, None] == y))
-    off = math.sqrt(math.log(40.0) / (2.0 * min(n, m)))
     assert (attack.n, attack.n_against, attack.certified, attack.allowed) == (n, m, 0.4, 0.5)
     assert attack.log_odds == pytest.approx(logit(k / len(event)) - base)
     assert (attack.low, attack.high) == pytest.approx([logit(end) - base for end in ends])
     assert attack.share == len(event) / len(parts.test)
-    assert attack.auc == pytest.approx(area)
-    assert (attack.auc_low, attack.auc_high) == pytest.approx((area - off, min(1.0, area + off)))
-    assert math.isnan(attack.auc_allowed) == (strata is not None)
     tail = binom.sf(k - 1, len(event), most[event].mean())
     assert attack.p == pytest.approx(tail + error)
     assert attack.p_all == pytest.approx(attack.p)  # one test has all of the level
@@ -332,7 +326,7 @@ def test_p_values_by_shares_of_the_level_are_those_of_all_intersections():
     rng = np.random.default_rng(0)
     for _ in range(30):
         p, shares_of = rng.random(4) ** 3, rng.dirichlet(np.ones(4))
-        attacks = [Attack(*"abcde", *[0.0] * 12, p=each, findable=0.0) for each in p]
+        attacks = [Attack(*"abcde", *[0.0] * 8, p=each, findable=0.0) for each in p]
         found = [attack.p_all for attack in corrected(attacks, shares_of.tolist())]
         sets = [np.array(s) for n in range(1, 5) for s in combinations(range(4), n)]
         worst = [
@@ -348,7 +342,6 @@ def test_randomised_response_at_its_budget_gives_figures_near_the_allowed_ones()
     assert noiser.certificate_.loss == pytest.approx(1.0, abs=1e-6)
     found = audit(noiser, answers(8000), LOOKS)
     row = found.table.iloc[0]
-    assert row["auc"] == pytest.approx(row["auc_allowed"], abs=0.03)
     assert row["log_odds"] == pytest.approx(1.0, abs=0.2)
     assert row["certified"] == pytest.approx(1.0, abs=1e-6)
     assert row["low"] < row["log_odds"] < row["high"]
@@ -385,9 +378,8 @@ def test_rows_that_tell_nothing_are_said_to_leave_nothing_to_find():
 def made(*attacks, caught=True):
     """Return an audit of these attacks, each given by what differs from one that reached little."""
     usual = {"log_odds": 0.5, "low": 0.1, "high": 0.9, "allowed": 1.0, "findable": 2.0}
-    usual |= {"p": 1.0, "p_all": 1.0, "share": 0.5, "auc": 0.6, "auc_high": 1.0}
-    usual |= {"auc_allowed": 0.73}
-    one = Attack(*"vasij", *[0.0] * 12, p=1.0, findable=0.0)
+    usual |= {"p": 1.0, "p_all": 1.0, "share": 0.5}
+    one = Attack(*"vasij", *[0.0] * 8, p=1.0, findable=0.0)
     control = replace(one, p_all=0.01 if caught else 1.0)
     attacks = [replace(one, **usual | each) for each in attacks]
     return Audit(tuple(attacks), (control,), "", 9, 9, 3, 3, 3)
@@ -423,13 +415,14 @@ def test_no_page_says_beside_a_finding_that_nothing_could_have_been_found():
     assert "too weak" not in str(found)
 
 
-def test_the_picture_shows_the_rows_as_they_are_by_the_secrets_of_the_same_column():
-    own, other = ({"sensitive": name, "auc": auc} for name, auc in (("s", 0.7), ("t", 0.9)))
+def test_beside_the_surest_attack_stands_the_one_on_the_rows_as_they_are_by_its_secrets():
+    own, other = {"sensitive": "s", "low": 0.7}, {"sensitive": "t", "low": 0.9}
+    less, reverse = own | {"low": 0.6}, other | {"sensitive": "s", "secret": "j", "against": "i"}
     found = made(own)
-    control = tuple(replace(found.control[0], **each) for each in (own, other))
-    picture = replace(found, control=control)._picture()
-    assert [bar.share for bar in picture.rows] == [0.5, 0.7, 0.7]
-    assert picture.title.startswith("How well attackers tell s ")
+    control = [replace(found.control[0], **each) for each in (less, own, reverse, other)]
+    assert replace(found, control=tuple(control))._as_they_are() == control[1]
+    assert replace(found, control=tuple(control[2:]))._as_they_are() is None
+    assert replace(found, attacks=())._as_they_are() is None
 
 
 def test_few_rows_are_said_to_train_and_choose():
@@ -441,13 +434,12 @@ def test_few_rows_are_said_to_train_and_choose():
 
 def test_what_is_beyond_the_allowed_line_and_no_finding_is_said_to_be_within_chance():
     for p, count in ((1.0, 2), (0.01, 0)):  # nearest to its limit, and its reader
-        found = made({"log_odds": 1.4, "low": 0.2, "high": 2.0, "p_all": p, "auc": 0.8})
+        found = made({"log_odds": 1.4, "low": 0.2, "high": 2.0, "p_all": p})
         assert (
             str(found).count("4.06 times, within chance")
             + str(found).count("4.06 times (1.22 to 7.39 times), within chance")
             == count
         )
-        assert ("more than that is within chance" in found._picture().title) == bool(count)
     assert "times, within chance" not in str(made({}))
 
 
@@ -628,7 +620,7 @@ def test_a_delta_and_an_order_are_audited_too():
     for more in ({"delta": 0.05}, {"alpha": 2.0, "noise": "gaussian", "strategy": "wasserstein"}):
         noiser = PufferfishNoiser(sensitive="group", public=["visits"], **more).fit(table)
         found = audit(noiser, table, GaussianNB())
-        assert 0.5 < found.table["auc_allowed"].iloc[0] < 1.0
+        assert 0.0 < found.table["allowed"].iloc[0] < 4.0
         assert not found.findings
 
 
@@ -639,7 +631,7 @@ def test_an_audit_is_json_text_and_inert_html():
     noiser = PufferfishNoiser(sensitive="group", public=["<script>x"]).fit(table)
     found = audit(noiser, table, GaussianNB()).named("<u>")
     kept = json.loads(found.to_json())
-    assert kept["schema"] == "sklearn_puffer.audit/8"
+    assert kept["schema"] == "sklearn_puffer.audit/9"
     assert {each["attacker"] for each in kept["attacks"]} == {"GaussianNB", "boosted"}
     for tag in ("<script>", "<b>", "<u>"):
         assert tag not in found._repr_html_()

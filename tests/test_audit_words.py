@@ -23,10 +23,6 @@ def attack(view="a reader", p_all=1.0, **other):
         "certified": 0.9,
         "share": 0.25,
         "p": p_all / 4,
-        "auc": 0.612,
-        "auc_low": 0.55,
-        "auc_high": 0.67,
-        "auc_allowed": 0.731,
         "log_odds": math.log(2),
         "low": math.log(1.5),
         "high": math.log(3),
@@ -38,9 +34,9 @@ def attack(view="a reader", p_all=1.0, **other):
 NOTHING = Audit(
     attacks=(
         attack(),
-        attack("one inside", 0.4, allowed=1.2, auc=0.8, log_odds=1.5, low=0.1, high=math.inf),
+        attack("one inside", 0.4, allowed=1.2, log_odds=1.5, low=0.1, high=math.inf),
     ),
-    control=(attack("raw", 0.001, auc=0.9),),
+    control=(attack("raw", 0.001),),
     promise="a promise",
     n_rows=900,
     n_given=1000,
@@ -51,9 +47,7 @@ NOTHING = Audit(
         Survived("different rows", "all", 1500.0, 80.0),
         Survived("R2 on true rows", "pay", math.nan, 0.512345),
     ),
-    others=(
-        attack("everybody", math.nan, allowed=math.nan, auc_allowed=math.nan, log_odds=math.inf),
-    ),
+    others=(attack("everybody", math.nan, allowed=math.nan, log_odds=math.inf),),
     knows=(("a reader", "its row"), ("everybody", "all rows")),
     notes=("A note.",),
     name="people",
@@ -106,8 +100,7 @@ def test_beside_an_attack_stands_how_often_a_guess_without_the_release_is_right(
         (500, 300, "F is right for 62.5%"),
     ):
         found = replace(NOTHING, attacks=(attack(n=n, n_against=against),))
-        for told in (found._page().lines[1], found._picture().told()):
-            assert f"Without the release a guess of {said} of them" in told
+        assert f"Without the release a guess of {said} of them" in found._page().lines[1]
 
 
 def test_the_headline_says_whether_a_leak_was_found_or_could_have_been():
@@ -165,29 +158,6 @@ def test_tables_have_a_row_for_each_reader_and_for_each_figure():
     assert (titles[0], titles[-1], len(titles)) == ("Findings", "Not tested", 4)
     assert len(BLIND._page().sections) == 1
     assert "no row" in str(DEAF)
-
-
-def test_the_picture_shows_the_attack_of_the_first_lines_with_its_people_and_interval():
-    shown = {name: audit._picture() for name, (audit, _) in LINES.items()}
-    areas = {name: [bar.share for bar in bars.rows] for name, bars in shown.items()}
-    assert areas["nothing"] == [0.5, 0.8, 0.9]
-    assert areas["found"] == areas["deaf"] == [0.5, 0.612, 0.9]
-    assert areas["blind"] == [0.5, 0.612, 0.612]
-    assert shown["nothing"].rows[1].label == "one inside, on the release"
-    assert shown["nothing"].rows[1].text == "0.800"
-    assert "(0.55 to 0.67 on the release)" in shown["nothing"].title
-    assert all("(300 people)" in bars.title and "(500)" in bars.title for bars in shown.values())
-    assert {bars.limit for bars in shown.values()} == {0.731}
-    assert ["within chance" in bars.title for bars in shown.values()] == [True] + [False] * 3
-    likelier = replace(NOTHING, attacks=(attack(p_all=0.3), attack(p_all=0.4, auc=0.9)))
-    assert likelier._picture().rows[1].share == 0.612  # chosen by what is tested, not by its area
-    wrong = replace(NOTHING, attacks=(attack(auc=0.125, auc_low=0.02, auc_high=0.22),))._picture()
-    assert wrong.rows[1].share == 0.875  # whoever is wrong so often turns his claims round
-    assert "(0.78 to 0.98 on the release)" in wrong.title
-    other = replace(NOTHING, control=(attack("raw", secret="M", against="F"),))
-    assert len(other._picture().rows) == 2
-    known = replace(NOTHING, attacks=(attack(auc_allowed=math.nan),))
-    assert known._picture().limit is None
 
 
 def test_no_control_sees_a_breach_where_rows_are_too_few_for_any():

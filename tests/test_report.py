@@ -635,23 +635,6 @@ def test_a_first_line_is_green_unless_it_names_a_danger(noiser):
         assert f'<main class="{kind} sound">' in report(mixed, kind=kind).html
 
 
-def pictures_of(told):
-    """Return what is read out of each picture, and how many lines cross its bars."""
-    found = re.findall(r'<svg [^>]*aria-label="([^"]*)"[^>]*>(.*?)</svg>', told.html, re.DOTALL)
-    return [(html.unescape(label), body.count('class="limit"')) for label, body in found]
-
-
-def test_who_signs_sees_one_picture_of_the_attack_if_there_was_one(noiser, audited):
-    assert not pictures_of(report(noiser))
-    [(label, lines)] = pictures_of(report(noiser, audited))
-    assert label.startswith("How well attackers tell ")
-    assert lines == 3
-    best = audited._surest()
-    as_it_is = max(attack.auc for attack in audited.control)
-    assert f"a guess 0.500; {best.view}, on the release {best.auc:.3f}; " in label
-    assert label.endswith(f"models of the rows as they are {as_it_is:.3f}")
-
-
 def check_shift(words, attack):
     """Assert that words have the estimate and the interval of an attack."""
     told = [float(each) for each in re.findall(r"\d+(?:\.\d+)?", " ".join(words))]
@@ -742,10 +725,6 @@ def test_without_jinja_a_sentence_says_how_to_get_it_and_text_goes_without(noise
         _ = told.html
     assert all((told.to_json(), str(told)))
     assert told._repr_html_() == f"<pre>{html.escape(str(told))}</pre>"
-
-
-def test_recipients_get_no_picture(noiser):
-    assert not pictures_of(report(noiser, kind="external"))
 
 
 def typical_rows(table):

@@ -91,11 +91,8 @@ def test_a_report_renders_alone_and_readable(browser, pages, kind, view):
     with shown(browser, pages[kind], view) as (page, said, asked):
         assert page.inner_text("h1").startswith("Report of <script>alert(1)</script>")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        for tag in ("script", "img", "iframe", "object", "link", "a"):
+        for tag in ("script", "img", "iframe", "object", "link", "a", "svg"):
             assert page.locator(tag).count() == 0
-        if kind == "internal":
-            drawn = page.locator("svg rect.bar").first.bounding_box()
-            assert drawn["width"] > 50
         found = Axe().run(page).response["violations"]
         assert not [(each["id"], [n["html"][:200] for n in each["nodes"]]) for each in found]
     assert asked == [pages[kind].as_uri()]

@@ -2,8 +2,6 @@
 
 from sklearn_puffer._documents.document import (
     WAYS,
-    Bar,
-    Bars,
     Document,
     FoldedDocument,
     Page,

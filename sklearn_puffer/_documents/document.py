@@ -6,8 +6,8 @@ Names and values come from data, and may hold line breaks, escape sequences or b
 characters: these are escaped, so that every line and cell is one line.
 
 The templates beside this module make all HTML, and only this module imports Jinja2, when it makes a
-page. A page in a file has no scripts, and no fonts or pictures from elsewhere, and its
-Content-Security-Policy lets browsers fetch nothing. Every value is escaped.
+page. A page in a file has no scripts, fonts and pictures, and its Content-Security-Policy lets
+browsers fetch nothing. Every value is escaped.
 """
 
 from __future__ import annotations
@@ -32,28 +32,6 @@ _BRIEF = 3
 
 
 @dataclass(frozen=True)
-class Bar:
-    """A share between 0 and 1, with its label and its text."""
-
-    label: str
-    share: float
-    text: str
-
-
-@dataclass(frozen=True)
-class Bars:
-    """A bar chart of shares, with a line at a limit."""
-
-    title: str
-    rows: Sequence[Bar]
-    limit: float | None = None
-
-    def told(self) -> str:
-        """Return the picture as text, for screen readers."""
-        return f"{self.title}: {'; '.join(f'{bar.label} {bar.text}' for bar in self.rows)}"
-
-
-@dataclass(frozen=True)
 class Section:
     """A part of a page: a title, a note on its words, and a table or sentences.
 
@@ -65,15 +43,12 @@ class Section:
     cells : sequence of rows, each a sequence of str
         A table, its head first.
     sentences : sequence of str
-    picture : Bars or None
-        For HTML files only.
     """
 
     title: str
     note: str = ""
     cells: Cells = ()
     sentences: Sequence[str] = ()
-    picture: Bars | None = None
 
     def record(self) -> dict[str, Any]:
         """Return the section for JSON."""

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_puffer._base import PufferfishWarning, check_seed, check_verbose, listening
 from sklearn_puffer._base import task as reported
-from sklearn_puffer._documents import Bar, Bars, Document, Page, Section, __version__, utc_now
+from sklearn_puffer._documents import Document, Page, Section, __version__, utc_now
 from sklearn_puffer._release import TableRelease
 from sklearn_puffer._review.exact_tests import (
     LEVEL,
@@ -40,7 +40,7 @@ from sklearn_puffer._review.readers import (
 from sklearn_puffer._tables import as_pandas, frame_table, is_frame, records_frame
 from sklearn_puffer._words import listed, quoted, shown, times
 
-SCHEMA = "sklearn_puffer.audit/8"
+SCHEMA = "sklearn_puffer.audit/9"
 CONTROL = "no release"
 INTERNAL = (
     "This audit is computed from the raw rows, and its own releases of them were "
@@ -175,7 +175,7 @@ class Audit(Document):
         """
         names = ["view", "log_odds", "low", "high", "allowed", "findable", "p_all"]
         best, knows = self._by_reader(), dict(self.knows)
-        frame = _frame(best, [*names, "attacker", "secret", "against", "auc"])
+        frame = _frame(best, [*names, "attacker", "secret", "against"])
         frame = frame.rename(columns={"view": "reader"})
         return frame.assign(knows=[knows.get(attack.view, "") for attack in best])
 
@@ -237,29 +237,17 @@ class Audit(Document):
         leak = f"a leak of {least} or more to {quoted(best.view)}, where {allowed} are allowed"
         return f"{leak}, would have been found (chance {POWER:.0%}); less may be missed"
 
-    def _picture(self) -> Bars:
-        """Return the area of the surest attack beside a guess and the rows as they are."""
-        attack = self._surest()
-        assert attack is not None
-        pair = attack.sensitive, attack.secret, attack.against
-        same = [a.auc for a in self.control if (a.sensitive, a.secret, a.against) == pair]
-        area, low, high = attack.auc, attack.auc_low, attack.auc_high
-        if high < 0.5:  # who is for certain wrong turns his claims round
-            area, low, high = 1.0 - area, 1.0 - high, 1.0 - low
-        areas = {"a guess": 0.5, f"{attack.view}, on the release": area}
-        areas |= {"models of the rows as they are": max(same)} if same else {}
-        rows = [Bar(name, area, f"{area:.3f}") for name, area in areas.items()]
-        secrets = f"{shown(attack.secret)} ({attack.n} people) from {shown(attack.against)}"
-        told = (
-            f"How well attackers tell {shown(attack.sensitive)} {secrets} ({attack.n_against}): "
-            f"area under the ROC curve ({low:.2f} to {high:.2f} on the release). {_blind(attack)}"
-        )
-        if math.isnan(attack.auc_allowed):  # as where known columns tell by themselves
-            return Bars(told, rows)
-        beyond = area > attack.auc_allowed and attack.p_all > LEVEL
-        told += f"; the line is what the guarantee allows, {attack.auc_allowed:.3f}"
-        told += "; more than that is within chance here" * beyond
-        return Bars(told, rows, attack.auc_allowed)
+    def _as_they_are(self) -> Attack | None:
+        """Return the attack on the rows as they are by the secrets of the surest attack.
+
+        Of several the one that is proven to shift odds furthest.
+        """
+        surest = self._surest()
+        if surest is None:
+            return None
+        pair = surest.sensitive, surest.secret, surest.against
+        same = [a for a in self.control if (a.sensitive, a.secret, a.against) == pair]
+        return max(same, key=lambda attack: attack.low, default=None)
 
     def _headline(self) -> str:
         about = f"Audit of {shown(self.name)}" if self.name else "Audit"
@@ -454,9 +442,8 @@ def audit(
     together (S. Holm, 1979): half the level is for the claim of each reader that looked best
     before it was judged, and half for all alike. A tenth of each share is for base odds that are
     larger than they are taken to be. `sklearn_puffer._review.exact_tests` has the proof. Intervals
-    are those of C. Clopper and E. Pearson (1934); the area under the ROC curve has W. Hoeffding's
-    interval (1963, section 5) for two samples. Each misses with a chance of 5 % at most by itself,
-    not all together.
+    are those of C. Clopper and E. Pearson (1934). Each misses with a chance of 5 % at most by
+    itself, not all together.
 
     The readers whom a guarantee covers: *fresh models* (boosted trees, nearest neighbours and a
     linear model) learn from released rows of others, and know how often each row occurs. Who *holds
@@ -469,9 +456,8 @@ def audit(
     Rows that are judged are exchanged as a table of their own, so that readers learn from people of
     another table. The certificate is about the distribution that was fitted, and held-out rows
     follow the true one: a finding says that *either* the release loses more than was certified,
-    *or* these rows follow another distribution. For a pair an area under the ROC curve
-    of :math:`1 - (1 - \delta)^2/(1 + e^\varepsilon)` is allowed. Of an order alpha the epsilon is
-    allowed that follows with a delta of .001, which few rows can tell from none at all.
+    *or* these rows follow another distribution. Of an order alpha the epsilon is allowed that
+    follows with a delta of .001, which few rows can tell from none at all.
 
     The audit draws releases of its own and drops them: to hand one on beside another release of the
     same rows would make two.

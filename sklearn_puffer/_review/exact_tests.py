@@ -67,12 +67,6 @@ class RowSplit:
         return [(self.train, self.test), *((np.setdiff1d(self.train, f), f) for f in folds)]
 
 
-def twice_below(x: FloatArray, y: FloatArray) -> Array:
-    """Return for each x twice the number of y below it, ties as one half."""
-    ranked = np.sort(y)
-    return np.searchsorted(ranked, x, side="left") + np.searchsorted(ranked, x, side="right")
-
-
 _SPARED = 1e-9  # chance that delta tells of more rows than are spared
 _RARE = 1e-3  # chance of releases that an order alpha does not limit
 LEVEL = 0.05
@@ -204,8 +198,6 @@ class Attack:
         The log odds are those of the one against the other.
     n, n_against : int
         Test rows of the two.
-    auc, auc_low, auc_high, auc_allowed : float
-        Area under the ROC curve, its interval (Hoeffding's), and what the guarantee allows.
     log_odds, low, high, allowed : float
         Of the event that was chosen on other rows: how far the odds of the two secrets among its
         rows are from the base odds, in nats, the interval (Clopper and Pearson's), and epsilon.
@@ -229,10 +221,6 @@ class Attack:
     against: Any
     n: int
     n_against: int
-    auc: float
-    auc_low: float
-    auc_high: float
-    auc_allowed: float
     log_odds: float
     low: float
     high: float
@@ -387,10 +375,7 @@ class Judge:
         """
         secrets, test, budget = claim.reader.secrets, claim.tested, claim.budget
         first, event = secrets.codes == claim.pair[0], test[claim.event[test]]
-        x, y = claim.scores[test[first[test]]], claim.scores[test[~first[test]]]
-        n, m, k, rows = len(x), len(y), int(first[event].sum()), len(event)
-        auc = float(twice_below(x, y).mean() / (2.0 * m))
-        off = math.sqrt(math.log(2.0 / LEVEL) / (2.0 * min(n, m)))
+        n, k, rows = int(first[test].sum()), int(first[event].sum()), len(event)
         base = logit(expit(claim.base[event if rows else test]).mean())
         found = (k / rows, lower(k, rows, LEVEL / 2.0), upper(k, rows, LEVEL / 2.0)) if rows else ()
         shift, low, high = [float(logit(end) - base) for end in found] or (0.0, -math.inf, math.inf)
@@ -398,22 +383,16 @@ class Judge:
         if budget is not None:
             chances, of_test = expit(claim.most + budget.epsilon), expit(claim.base[test]).mean()
             most = float(chances[event].mean()) if rows else 1.0
-            p = min(1.0, p_value(budget, (k, rows - k), n + m, most) + error)
+            p = min(1.0, p_value(budget, (k, rows - k), len(test), most) + error)
             asked = float(chances[test].mean()), LEVEL * share - error, float(of_test)
-            power = findable(budget, n, n + m, *asked)
-        # where known columns part the rows, what they tell by themselves is no finding
-        apart = self.strata is not None and len(np.unique(self.strata)) > 1 + self.exchanged
+            power = findable(budget, n, len(test), *asked)
         named = secrets.named(claim.pair)
         return Attack(
             claim.reader.name,
             claim.way,
             *named,
             n=n,
-            n_against=m,
-            auc=auc,
-            auc_low=max(0.0, auc - off),
-            auc_high=min(1.0, auc + off),
-            auc_allowed=math.nan if budget is None or apart else budget.auc(),
+            n_against=len(test) - n,
             log_odds=shift,
             low=low,
             high=high,
@@ -508,7 +487,7 @@ def _worth(blocks: Array, labels: Array, base: FloatArray, nested: bool) -> Floa
 def corrected(attacks: Sequence[Attack], weights: Sequence[float]) -> list[Attack]:
     """Return the attacks with p-values over all of them: S. Holm's of 1979, by shares of the level.
 
-    >>> one, two = (Attack(*"abcde", *[0.0] * 12, p=p, findable=0.0) for p in (0.01, 0.03))
+    >>> one, two = (Attack(*"abcde", *[0.0] * 8, p=p, findable=0.0) for p in (0.01, 0.03))
     >>> [round(attack.p_all, 9) for attack in corrected([one, two], [0.5, 0.5])]
     [0.02, 0.03]
     """

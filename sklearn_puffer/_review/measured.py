@@ -25,7 +25,7 @@ from sklearn.utils import shuffle
 from sklearn_puffer._base import Array, FloatArray, counted
 from sklearn_puffer._codes import resolve
 from sklearn_puffer._fits import learnable
-from sklearn_puffer._review.exact_tests import FOLDS, SMALL, RowSplit, Secrets, twice_below
+from sklearn_puffer._review.exact_tests import FOLDS, SMALL, RowSplit, Secrets
 from sklearn_puffer._review.plan import Attacked, Candidate
 from sklearn_puffer._review.readers import (
     attackers,
@@ -98,6 +98,12 @@ def area(x: FloatArray, y: FloatArray) -> tuple[float, float]:
     above, below = twice_below(x, y) / (2.0 * len(y)), 1.0 - twice_below(y, x) / (2.0 * len(x))
     variance = above.var(ddof=1) / len(x) + below.var(ddof=1) / len(y)
     return float(above.mean()), float(variance + 0.25 / (len(x) * len(y)))
+
+
+def twice_below(x: FloatArray, y: FloatArray) -> Array:
+    """Return for each x twice the number of y below it, ties as one half."""
+    ranked = np.sort(y)
+    return np.searchsorted(ranked, x, side="left") + np.searchsorted(ranked, x, side="right")
 
 
 def changes(raw: Any, released: Any, columns: Sequence[Name]) -> tuple[float, Any]:

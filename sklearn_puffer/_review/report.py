@@ -526,7 +526,7 @@ class _Rows(_Settings):
         yield "Use: whether what is left serves its purpose."
 
     def _figures(self) -> Section:
-        """Return the figures that are looked at first, with their picture."""
+        """Return the figures that are looked at first."""
         utility, audit = self.certificate.utility, self.audit
         change, constant, stay = (
             math.fsum(getattr(column, name) for column in utility) / max(len(utility), 1)
@@ -546,8 +546,7 @@ class _Rows(_Settings):
                 own = f"{figure.after:.3f} {figure.what.split()[0]}"
                 beside = f"{shown(figure.column)}; learnt from true rows: {figure.before:.3f}"
                 cells[-1] = ["Task", own, beside]
-        picture = audit._picture() if audit is not None and audit.attacks else None
-        return Section("At a glance", cells=cells, picture=picture)
+        return Section("At a glance", cells=cells)
 
     def _attack(self) -> tuple[str, str]:
         """Return how far the best reader shifted odds, and what stands beside it."""
