@@ -192,7 +192,7 @@ def test_a_label_that_the_guarantee_covers_is_tested_within_its_values():
     found = audit(swapped(table, known="renewed"), table, task="renewed", **QUICK)
     joined = found.table["view"].str.startswith("joins renewed")
     assert (found.table.loc[joined, "allowed"] == 1.0).all()
-    assert "Readers know renewed anyway" in str(found)
+    assert "Readers know 'renewed' anyway" in str(found)
     assert not found.findings
 
 

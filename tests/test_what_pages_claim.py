@@ -1,6 +1,5 @@
 """Certificates and reports claim no protection that a release does not give."""
 
-import math
 import re
 import warnings
 
@@ -196,9 +195,7 @@ def test_an_audit_takes_known_bins_as_known():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = audit(release, table_of(), random_state=0)
-    assert (
-        "Readers know k anyway: shifts are from the odds among rows of equal values." in found.notes
-    )
+    assert any(note.startswith("Readers know 'age' anyway") for note in found.notes)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn_puffer.UtilityWarning")
