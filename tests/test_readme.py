@@ -215,6 +215,18 @@ def blocks(page):
     return re.findall(r"^```python\n(.*?)^```$", PAGES[page], re.DOTALL | re.MULTILINE)
 
 
+WHOM = re.compile(r"^For |^Use |^Begin here|Read this page")
+
+
+@pytest.mark.parametrize(
+    "page", [path for path in PAGES if path.parent == DOCS], ids=lambda path: path.stem
+)
+def test_each_page_of_the_site_says_in_its_first_two_sentences_for_whom_it_is(page):
+    first = re.sub(r"\A# .*\n+", "", PAGES[page]).split("\n\n")[0]
+    shown_elsewhere = first.startswith("On the site this page is")
+    assert shown_elsewhere or any(WHOM.search(s) for s in re.split(r"(?<=[.:]) ", first)[:2])
+
+
 # pages with no files or engines of their own; those of the others have tests of their own
 ELSEWHERE = {"README", "engines"}  # of engines the first two blocks alone run everywhere
 SLOW = {"audit", "microaggregation", "plan", "swap"}
