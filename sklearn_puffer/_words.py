@@ -122,8 +122,8 @@ def plain(value: Any) -> Any:
 
 def short_number(value: float) -> str:
     """Return a loss for people: to six digits, or in words."""
-    if 0.0 < value < 1e-300:  # as good as nothing, rounded outwards
-        return "below 1e-300"
+    if 0.0 < value < 1e-13:  # rounding errors, or as good as nothing
+        return "0 (below 1e-13)"
     return "infinite" if math.isinf(value) else f"{value:.6g}"
 
 

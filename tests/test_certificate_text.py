@@ -74,7 +74,7 @@ def verdict(certificate):
         ({"adversaries": [LAWS]}, "the counted prior and 1 further prior(s), but NOT for readers "),
         (
             {"adversaries": [ConfidenceSet(0.9)]},
-            "the counted prior, and for every prior within sampling error (90%): 0.1",
+            "the counted prior, and for every prior within sampling error (90%)",
         ),
         ({"prior": LAWS}, "the given prior"),
         ({"prior": BELLS}, "the given prior"),

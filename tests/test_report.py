@@ -513,7 +513,7 @@ def typical(table, **settings):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"level": None}, "nor for people of the list who know whose rows are theirs"),
+        ({"level": None}, "nor for people of the list who know which rows are theirs"),
         ({"level": None}, "of few others with his secret he may be certain"),
         ({"values": "drawn"}, "more may be told of a fitted row than the budget"),
         ({"values": "drawn"}, "as a value drawn from those of a group"),

@@ -625,7 +625,7 @@ def test_the_first_screen_has_a_dozen_lines_with_reader_insiders_and_what_is_not
     assert text.count("Not covered: ") == 3
     for part in ("third parties", "second swap", "not named as known"):
         assert part in text
-    assert "in the stratum, which is given by 'town'" in text
+    assert "among people of the same 'town'" in text
     alone = str(swap_of(insiders=None, matching="random").fit(TABLE).certificate_)
     assert "Not covered: insiders." in alone
     assert "third parties" not in alone
@@ -637,7 +637,7 @@ def test_a_certificate_of_groups_counts_groups_and_says_that_their_sizes_tell():
     table = pd.DataFrame({"home": home, "ill": ill, "x": np.arange(60) % 9})
     told = str(PufferfishSwap(sensitive="ill", groups="home").fit(table).certificate_)
     assert "50% of the groups are in strata of one secret" in told.splitlines()[0]
-    assert "in the stratum, which is given by the size of the group." in told
+    assert "among groups of the same size." in told
     assert "tells by itself: 50.0% of the groups" in told
     assert "Of two groups who alone have a secret" in told
     assert "are such two" not in told  # which is nobody here

@@ -1,5 +1,7 @@
 """Certificates and reports claim no protection that a release does not give."""
 
+import itertools
+import math
 import re
 import warnings
 
@@ -239,3 +241,44 @@ def test_the_largest_group_is_told_to_recipients_only_where_it_was_given(read):
 
     assert page_of(2) == page_of(3)
     assert ("at most 3 rows with one value of home" in page_of(2, 3)) == (not read)
+
+
+def pages_of(release):
+    """Return both reports of an estimator, and of the release that is read from its artifact."""
+    kinds = ("internal", "external")
+    return [str(report(each, kind=kind)) for each in both(release) for kind in kinds]
+
+
+LIST = "Who holds the list of the fitted rows, with or without secrets, but not which person"
+
+
+def test_who_holds_the_list_of_rows_is_covered_by_noise_for_one_row_and_not_for_a_file():
+    table = pd.DataFrame({"loan": ["no", "no", "yes", "yes"], "city": ["a", "a", "b", "b"]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        noiser = PufferfishNoiser(1.0, sensitive="loan").fit(table)
+    kept = 1.0 - -math.expm1(-noiser.theta_["city"]) / 2.0  # a half of what is drawn anew is alike
+    row = math.log(kept / (1.0 - kept))
+    assert row == pytest.approx(1.0)
+    odds = {True: 0.0, False: 0.0}  # of the first person's secret, who sees a, a, b, b
+    for people in itertools.combinations(range(4), 2):
+        right = sum((k in people) == (city == "a") for k, city in enumerate("aabb"))
+        odds[0 in people] += kept**right * (1.0 - kept) ** (4 - right)
+    assert math.log(odds[True] / odds[False]) > 1.4
+    for page in pages_of(noiser):
+        assert f"{LIST} each row belongs to, is covered for one released row of them, NOT" in page
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"dependence": "independent"},
+        {"prior": "gaussian", "public": "income", "n_bins": None},
+        {"remainder": "passthrough"},
+    ],
+)
+def test_who_holds_the_list_of_rows_is_not_covered_by_noise_for_another_prior(settings):
+    noiser = fitted("noise", sensitive="ill", **{"public": ["age", "k"], "n_bins": 3, **settings})
+    for page in pages_of(noiser):
+        assert LIST not in page
+        assert "Who holds a list of the rows, with or without secrets, knows more than" in page

@@ -570,8 +570,7 @@ loan by at most a factor of e^0.5 = 1.649.
             return ", but NOT proven for readers who know the population better"
         if over.loss > self.notion.budget:
             return ", but NOT for readers who know the population better"
-        whom = f"every prior within sampling error ({over.level:.0%})"
-        return f", and for {whom}: {short_number(over.loss)}"
+        return f", and for every prior within sampling error ({over.level:.0%})"
 
     def _lines(self) -> list[str]:
         """Return the lines below the verdict."""

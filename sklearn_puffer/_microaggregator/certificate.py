@@ -175,9 +175,9 @@ class PrototypeCertificate(Certificate):
             "A row that was not fitted: whoever knows the distribution, how typical rows are "
             "drawn, the fitted table with its secrets and everything about all other people, and "
             f"sees the released row, can {shift}, if secrets are as frequent among similar rows as "
-            f"counted{error} and typical rows as frequent as in fit.",
+            f"counted{error} and typical rows as frequent as in the fitted table.",
             "A fitted row: whoever holds the list of fitted rows, with or without secrets, but not "
-            f"who owns what, and sees one released row, can {shift}.",
+            f"which person each row belongs to, and sees one released row, can {shift}.",
         ]
 
     def _kept(self) -> str:
@@ -376,7 +376,7 @@ def terms_of(facts: PrototypeFacts, known: Sequence[Name], coarse: Sequence[Name
             "these, more may be told of a fitted row than the budget."
         )
     if facts.level is None:
-        beyond = ", nor for people of the list who know whose rows are theirs"
+        beyond = ", nor for people of the list who know which rows are theirs"
         left_out.append(
             "Shares of secrets are taken as counted, without their sampling error. Who knows which "
             "fitted row is his own is not covered: of few others with his secret he may be certain."

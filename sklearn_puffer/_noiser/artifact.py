@@ -106,13 +106,17 @@ class NoiseOfColumns(Mechanism):
             ]
         family = certificate.noise
         how = f"with {f'{family} noise' if family in FAMILIES else 'noise of its own family'}"
-        binned = [shown(c.name) for c in self.released_columns if c.edges is not None]
-        bins = f"{', '.join(binned)} in bins, each value as the middle one of its bin; "
+        cut = [column for column in self.released_columns if column.edges is not None]
+        binned = ", ".join(shown(column.name) for column in cut)
+        bins = f"{binned} in bins, each value as the middle one of its bin; "
         prior, robust = _prior(release)
+        by_list = _BY_LIST if _is_counted(release) else _BY_NO_LIST
         known = side_information(certificate.assumptions)
+        unknown = [shown(c.name) for c in cut if c.name not in known]
+        finer = [f"Who knows {', '.join(unknown)} more finely than in bins may learn more."]
         return Terms(
             how=how,
-            about=f"{bins * bool(binned)}noise is added as the guarantee needs it, which may be "
+            about=f"{bins * bool(cut)}noise is added as the guarantee needs it, which may be "
             "none; values without an order are drawn anew with some chance",
             granted=[
                 prior,
@@ -124,16 +128,38 @@ class NoiseOfColumns(Mechanism):
                 "another distribution of the columns, or more about a row, may learn more.",
                 "Further releases of the same rows tell more, unless the guarantee or a ledger "
                 "counts them.",
+                "The noise is as large as the fitted rows ask for: what its size, or the figures "
+                "of the certificate, tell of them is not covered.",
+                "A row with a value that no fitted row had may tell more.",
+                *(finer if unknown else []),
             ],
             whole=f"Who gets the whole file is covered if {each}s are independent of each other: "
-            f"each {each} has noise of its own.",
+            f"each {each} has noise of its own. {by_list}",
             again=f"the same rows {times} in all",
             known=known,
-            coarse=[
-                c.name for c in self.released_columns if c.edges is not None and c.name in known
-            ],
+            coarse=[column.name for column in cut if column.name in known],
             beyond="" if robust else ", but NOT for readers who know the population better",
         )
+
+
+_BY_LIST = (
+    "Who holds the list of the fitted rows, with or without secrets, but not which person each row "
+    "belongs to, is covered for one released row of them, NOT for the whole file, and not with a "
+    "list of other released rows."
+)
+_BY_NO_LIST = (
+    "Who holds a list of the rows, with or without secrets, knows more than the prior, and is NOT "
+    "covered."
+)
+
+
+def _is_counted(release: Any) -> bool:
+    """Return whether all that is known of one row by the list of fitted rows is the prior."""
+    certificate, rules = release.certificate_, release._fitted.rules
+    counted = certificate.prior.startswith("the counted prior")
+    alone = certificate.groups is None and certificate.dependence == "joint"
+    whole = not rules.passed and rules.missing != "propagate"
+    return counted and alone and whole
 
 
 _ROW = "What the row of one person tells about another is not covered."

@@ -175,7 +175,7 @@ _ALIKE = 0.01  # scores of a task that differ by less are alike
 _ONE_BUDGET = "choose one budget in nats; Plan.curve has others"
 
 TYPICAL = (
-    "who holds the list of fitted rows with their secrets, not who owns which, and sees one "
+    "who holds the list of fitted rows with their secrets, not their persons, and sees one "
     "released row"
 )
 EXCHANGED = "who holds the list of all rows with their secrets, and sees the whole released table"

@@ -297,13 +297,13 @@ def _of_exchanged(release: Release, secrets: Secrets, model: Any) -> Iterator[Re
     owners, alone, own = _looked_up(release, secrets)
     flows = _published_flows(release.estimator, secrets)
     cells = np.where(owners.max(axis=1) == 1.0, owners.argmax(axis=1), -1)
-    ways = {"published flows": np.log(owners @ flows + _LEAST)}
+    ways = {"average exchanges": np.log(owners @ flows + _LEAST)}
     ways |= {} if model is None else {"flows and a model": model}
-    knows = "every row of the table with its secret, and the published flows, not whose is which"
+    knows = "every row with its secret, not its person; how many rows are exchanged on average"
     yield Reader(LIST, knows, secrets, ways, release.budget, cells)
     if model is not None:
         ways = {"boosted, and flows": np.log(np.nan_to_num(np.exp(model)) @ flows + _LEAST)}
-        knows = "a model of raw rows of other people, and the published flows"
+        knows = "a model of raw rows of other people; how many rows are exchanged on average"
         yield Reader(MODEL, knows, secrets, ways, release.budget, equal_rows(release.after))
     among = alone & ~own & (cells >= 0)
     knows = "his own row, found with somebody else, and the shares of secrets"

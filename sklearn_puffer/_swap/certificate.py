@@ -28,7 +28,7 @@ from sklearn_puffer._documents import Section, jsonable
 from sklearn_puffer._engines import CHANGED
 from sklearn_puffer._rows import RowGroups
 from sklearn_puffer._tables import Name, named_frame, series
-from sklearn_puffer._words import listed, quoted, short_number, shown, times
+from sklearn_puffer._words import listed, quoted, shown, times
 from sklearn_puffer.notions import Pufferfish
 
 _OF_DISTANCE = ", to the power of their distance"
@@ -110,8 +110,8 @@ class ExchangeFacts:
         if self.insiders is None:
             return ""
         pairs = f"; a share of {self.rare:.2g} of the {who} are such two"
-        loss = short_number(self.insider_loss or 0.0)
-        return f" (Proven: a loss of {loss}{pairs if self.rare > 0.0 else ''}.)"
+        shift = times(self.insider_loss or 0.0)
+        return f" (Proven: {shift}{pairs if self.rare > 0.0 else ''}.)"
 
     def not_covered(self) -> list[str]:
         """Return what the guarantee does not cover, a line each."""
@@ -164,11 +164,12 @@ class ExchangeCertificate(Certificate):
             return super().promise()
         holder = f" of the {'group' if self.groups else 'person'} with whom a row is released"
         power = _OF_DISTANCE if self.exchange.distances else ""
-        stratum = f"stratum, which is given by {self._staying}" if self._staying else "table"
+        same = self._staying.replace("the size of the group", "size")
+        where = f"among {self.who} of the same {same}" if same else "in the table"
         return (
-            "Whoever holds the list of all rows with their secrets, but not whose is which, and "
-            f"sees the whole released table, can {self._shift(holder)}{power}, against the shares "
-            f"of secrets in the {stratum}."
+            "Whoever holds the list of all rows with their secrets, but not which person each row "
+            f"belongs to, and sees the whole released table, can {self._shift(holder)}{power}, "
+            f"against the shares of secrets {where}."
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -217,7 +218,7 @@ class ExchangeCertificate(Certificate):
         return f"{changed}{verdict} for readers who hold the list of rows with their secrets{alone}"
 
     def _sections(self) -> list[Section]:
-        about = "shares of people by mean flows; those of a release are never told"
+        about = "shares of people on average over releases; those of one release are never told"
         kept = []
         for each in self.exchange.kept:
             parts = each.secret if isinstance(each.secret, tuple) else (each.secret,)
@@ -225,7 +226,9 @@ class ExchangeCertificate(Certificate):
         return [
             Section("Who keeps the own row", about, [["secret", "stays"], *kept]),
             utility_section(self.utility),
-            self._pairs_section("recomputed from mean flows in whole numbers, without the solver"),
+            self._pairs_section(
+                "recomputed from average numbers of exchanged rows, without the solver"
+            ),
             Section("Assumptions", sentences=self.assumptions),
         ]
 
@@ -237,8 +240,8 @@ def _assumptions(mechanism: Any, together: RowGroups | None) -> list[str]:
         "as known).",
         "The released table has the rows of the original one, so it tells the shares of secrets "
         "with whatever its columns tell of them; the guarantee is against those shares.",
-        "Released whole flows are drawn anew around the mean flows that are certified here, and "
-        "are told nowhere.",
+        "How many rows go from secret to secret on average is certified here, and readers may know "
+        "it; how many really go is drawn anew for each release, and told nowhere.",
     ]
     if together is None:
         told.append(
