@@ -485,7 +485,7 @@ def test_what_is_neither_a_text_nor_a_file_is_refused(path):
 
 def test_a_file_that_is_not_there_is_refused_with_the_way_out(tmp_path):
     with pytest.raises(
-        FileNotFoundError, match="the release artifact cannot be read; check its name, or ask"
+        FileNotFoundError, match="the release artifact cannot be read; take the JSON that to_json"
     ):
         PufferfishRelease.from_json(tmp_path / "release.json")
 

@@ -181,8 +181,8 @@ def check_verbose(value: Any) -> bool:
     return check_count(value, "verbose", minimum=0) > 0
 
 
-def check_count(value: Any, name: str, minimum: int = 1) -> int:
-    """Return ``value`` as an integer of at least ``minimum``.
+def check_count(value: Any, name: str, minimum: int = 1, way_out: str = "") -> int:
+    """Return ``value`` as an integer of at least ``minimum``; ``way_out`` ends the errors.
 
     >>> check_count(5, "n_bins", minimum=2)
     5
@@ -190,9 +190,11 @@ def check_count(value: Any, name: str, minimum: int = 1) -> int:
     if type(value) is int and value >= minimum:
         return value  # most are, and the abstract class takes its time
     if isinstance(value, _BOOLEANS) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be an integer of at least {minimum}, got {quoted(value)}.")
+        raise TypeError(
+            f"{name} must be an integer of at least {minimum}, got {quoted(value)}{way_out}."
+        )
     if int(value) < minimum:
-        raise ValueError(f"{name} must be at least {minimum}, got {quoted(value)}.")
+        raise ValueError(f"{name} must be at least {minimum}, got {quoted(value)}{way_out}.")
     return int(value)
 
 

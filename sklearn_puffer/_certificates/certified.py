@@ -114,6 +114,11 @@ class CertifiedEstimator(BaseEstimator):
     def _fingerprint(self, certificate: Any) -> str:
         """Return the digest of what a release draws; "" if the certificate is about another."""
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "certificate_":
+            check_is_fitted(self)  # raises an AttributeError that names the way out
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def _note_parameters(self) -> None:
         """Remember the parameters that were fitted with."""
         params = self.get_params(deep=False)

@@ -39,6 +39,7 @@ from sklearn_puffer._codes.selection import (
     learn_column,
     public_columns,
     read_secret,
+    refuse_values,
     resolve,
     secret_pairs_of,
     standard_deviation,

@@ -225,7 +225,7 @@ def check_same_kind(column: Column, values: Values) -> None:
     if column.kind != "category" and values.kind == "category":
         raise TypeError(
             f"column {column.name!r} holds {values.kind} values, and held {column.kind} values in "
-            "fit; convert it to the type of the fitted table."
+            f"fit; {values.way_to_numbers()}convert the column to the type of the fitted table."
         )
 
 

@@ -92,6 +92,7 @@ def resolve(selected: Any, names: Sequence[Name], argument: str) -> list[Name]:
     """
     single = isinstance(selected, str | Integral) or not isinstance(selected, Iterable)
     items = [selected] if single else list(selected)
+    refuse_values(selected, names, argument)
     columns = [_resolve_one(item, names, argument) for item in items]
     doubled = [name for name in columns if columns.count(name) > 1]
     if doubled:
@@ -99,6 +100,17 @@ def resolve(selected: Any, names: Sequence[Name], argument: str) -> list[Name]:
     if not columns:
         raise ValueError(f"{argument} is empty; name at least one column.")
     return columns
+
+
+def refuse_values(selected: Any, names: Sequence[Name], argument: str) -> None:
+    """Refuse a column in the place of its name, without showing its values."""
+    size = len(selected) if hasattr(selected, "__len__") and not isinstance(selected, str) else 1
+    if hasattr(selected, "iloc") or size > len(names):
+        beside = ", or pass values as sensitive_features= to fit" * (argument == "sensitive")
+        raise TypeError(
+            f"{argument} must name columns of X, which has {len(names)}, and is a "
+            f"{type(selected).__name__} of {size:,} values; give the name of each{beside}."
+        )
 
 
 def _resolve_one(item: Any, names: Sequence[Name], argument: str) -> Name:

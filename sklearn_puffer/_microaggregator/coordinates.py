@@ -283,8 +283,8 @@ Axis = NumberAxis | LevelAxis
 
 def _of_another_kind(name: Name, was: str, values: Values) -> str:
     return (
-        f"column {quoted(name)} held {was} in fit, and holds {values.kind} values now; convert it "
-        "to what it was."
+        f"column {quoted(name)} held {was} in fit, and holds {values.kind} values now; "
+        f"{values.way_to_numbers()}convert the column to what it was."
     )
 
 

@@ -269,7 +269,8 @@ class PufferfishMicroaggregator(TableRelease):
         guarantee = Guarantee.of(params)
         n_prototypes = self.n_prototypes
         if not (isinstance(n_prototypes, str) and n_prototypes == "auto"):
-            check_count(n_prototypes, "n_prototypes")
+            way_out = '; leave it at "auto" to choose by total change'
+            check_count(n_prototypes, "n_prototypes", way_out=way_out)
         level, way_out = self.level, "take 0.95, or None for masses as counted"
         if level is not None and check_positive(level, "level", way_out) >= 1.0:
             raise ValueError(f"level must lie in (0, 1), got {level!r}; {way_out}.")

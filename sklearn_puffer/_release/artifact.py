@@ -217,6 +217,8 @@ def _whole_record(text: str) -> dict[str, Any]:
         raise FieldError(f"it has {len(text):,} characters, more than {MOST_CHARACTERS:,}")
     record = json_record(text)
     schema, version = record.get("schema"), record.get("version")
+    if schema is None:
+        raise FieldError("it is JSON of something else, without the field schema")
     if schema not in _READ:
         raise FieldError(
             f"field schema must be {SCHEMA!r}, got {quoted(schema)[:80]}, written by version "

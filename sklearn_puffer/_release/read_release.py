@@ -14,7 +14,10 @@ from sklearn_puffer._release.mechanism import FittedMechanism
 from sklearn_puffer._release.table_release import TableRelease
 
 _MOST_BYTES = 4 * MOST_CHARACTERS
-_AGAIN = "check its name, or ask who fitted it for a new release artifact (to_json())"
+_AGAIN = (
+    "take the JSON that to_json() of a fitted estimator wrote: check its name, or ask who fitted "
+    "it for a new one"
+)
 
 
 class PufferfishRelease(TableRelease):

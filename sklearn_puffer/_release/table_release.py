@@ -161,7 +161,7 @@ class TableRelease(TransformerMixin, CertifiedEstimator):
             )
         if self.sensitive is not None and sensitive_features is not None:
             raise ValueError(
-                f"sensitive={self.sensitive!r} and sensitive_features are both given; "
+                f"sensitive={quoted(self.sensitive)} and sensitive_features are both given; "
                 "name the secrets in one of the two ways."
             )
         if is_lazy(X):

@@ -20,6 +20,7 @@ from sklearn_puffer._codes import (
     edges_of,
     identifier_kind,
     public_columns,
+    refuse_values,
     resolve,
     secret_pairs_of,
 )
@@ -109,6 +110,7 @@ class Given:
             )
         frame = in_memory(table, "a plan")
         source = frame_table(frame, "table")
+        refuse_values(sensitive, source.names, "sensitive")
         units: list[Any] = []
         for each in sensitive if isinstance(sensitive, list | tuple) else [sensitive]:
             names = resolve(each, source.names, "sensitive")

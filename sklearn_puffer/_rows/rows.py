@@ -203,9 +203,15 @@ def first_table(estimator: Any, X: Any) -> AnyTable:
     """Return the table of the X of `fit`, and note its columns in the estimator."""
     least = 1 if estimator.sensitive is None else 2
     if not (is_frame(X) or is_lazy(X)):
+        X = _unmerged(X)
+        if len(getattr(X, "shape", (0, 0))) == 1:
+            raise ValueError(
+                f"X must be a table or a 2D array of shape (n_rows, n_features), got {len(X):,} "
+                "value(s) in one dimension; pass all columns, each row with its own values."
+            )
         array = validate_data(
             estimator,
-            _unmerged(X),
+            X,
             dtype=None,
             ensure_all_finite=False,
             ensure_min_samples=2,

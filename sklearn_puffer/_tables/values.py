@@ -141,6 +141,18 @@ class Values:
         codes = codes if self.missing is None else np.where(self.missing, -1, codes)
         return Values("category", codes, self.missing, tuple(levels.tolist()), counts=self.counts)
 
+    def way_to_numbers(self) -> str:
+        """Return what to do with labels where numbers are expected; they are not shown.
+
+        >>> Values("category", np.array([0, 1, 0]), None, ("1", "one")).way_to_numbers()
+        'mend row 1 (from 0), the first that holds no number, and '
+        """
+        numbers = pd.to_numeric(pd.Series(self.levels or (), dtype=object), errors="coerce")
+        odd = np.flatnonzero(np.isin(self.data, np.flatnonzero(numbers.isna())))
+        if self.kind != "category" or self.counts is not None or not odd.size:
+            return ""
+        return f"mend row {odd[0]} (from 0), the first that holds no number, and "
+
     def used_levels(self) -> list[Any]:
         """Return the levels that occur, in their order."""
         assert self.levels is not None
@@ -217,7 +229,7 @@ def pandas_values(column: pd.Series[Any], name: Name) -> Values:
         inferred = pd.api.types.infer_dtype(dtype.categories)
         # categories that cannot be ordered: pandas leaves them as they appear in the rows
         if not dtype.ordered and inferred.startswith("mixed"):
-            raise TypeError(_mixed_message(pd.Series(dtype.categories), name, inferred))
+            raise TypeError(_mixed_message(column.astype(object), name, inferred))
         return declared_values(column.cat.codes.to_numpy(), dtype.categories, bool(dtype.ordered))
     if isinstance(dtype, pd.SparseDtype):
         raise TypeError(
@@ -361,10 +373,14 @@ def _whole_numbers(column: pd.Series[Any], missing: Array, name: Name) -> Array:
 
 
 def _mixed_message(column: pd.Series[Any], name: Name, inferred: str) -> str:
-    kinds = sorted({type(value).__name__ for value in column.dropna()})
+    kinds = pd.Series([type(value).__name__ for value in column.dropna()])
+    rarest = kinds.value_counts().index[-1]
+    place = [type(value).__name__ for value in column].index(rarest)
+    first = f", the first {rarest} in row {place} (from 0)" if kinds.nunique() > 1 else ""
     return (
-        f"column {name!r} holds {inferred} values ({', '.join(kinds)}); every argument must be "
-        "a string or a number, and a column only one of them: convert it with astype(str)."
+        f"column {name!r} holds {inferred} values ({', '.join(sorted({*kinds}))}){first}; every "
+        "argument must be a string or a number, and a column only one of them: mend such rows, or "
+        "convert it with pd.to_numeric or astype(str)."
     )
 
 

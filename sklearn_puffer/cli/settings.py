@@ -148,6 +148,7 @@ _WORDS = {
     "Ledger.add adds": "the Python method Ledger.add adds",
     'exhausted="withhold"': "--withhold",
     "noiser.to_json()": "puffer fit",
+    "to_json() of a fitted estimator": "puffer fit",
     "it, or sensitive_features as in fit": "a table that has it",
     "see utility_": "see puffer report",
     "print it to see the remedy": "it has the remedy",
