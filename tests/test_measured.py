@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 from sklearn.base import is_regressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import Pipeline
 
 from sklearn_puffer._review.exact_tests import RowSplit, Secrets
 from sklearn_puffer._review.measured import (
@@ -20,15 +21,13 @@ from sklearn_puffer._review.measured import (
     attacked,
     changes,
     constants,
-    equal,
     known_rows,
     pairs_to_attack,
     reidentified,
     task_of,
-    together,
 )
-from sklearn_puffer._review.readers import seen
-from sklearn_puffer._tables import frame_table
+from sklearn_puffer._review.readers import boosted, seen
+from sklearn_puffer._tables import frame_table, put_together
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -84,9 +83,9 @@ def test_numbers_change_in_standard_deviations_and_words_by_shares():
 
 
 def test_values_are_equal_if_they_are_or_both_are_missing():
-    one = pd.Series([1, 2, None, None], dtype="Int64")
-    other = pd.Series([1.0, 3.0, None, 4.0])
-    assert equal(one.astype(object), other.astype(object)).tolist() == [True, False, True, False]
+    one = pd.DataFrame({"n": pd.Series([1, 2, None, None], dtype="Int64")})
+    other = pd.DataFrame({"n": [1.0, 3.0, None, 4.0]})
+    assert changes(one, other, ["n"])[1].ravel().tolist() == [True, False, True, False]
 
 
 def test_constants_are_lower_medians_and_the_most_frequent_words():
@@ -118,12 +117,13 @@ def test_parts_of_a_table_come_together_in_its_order_and_types():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"x": np.arange(9), "y": np.arange(9) / 2, "w": list("abcdefghi")})
     table = table.assign(
-        small=np.arange(9, dtype=np.int8), gaps=pd.array([1, None] * 4 + [3], "Int64")
+        small=np.arange(9, dtype=np.int8),
+        gaps=pd.array([1, None] * 4 + [3], "Int64"),
+        size=pd.Categorical(list("smlsmlsml"), list("sml"), ordered=True),
     )
     parts = [np.sort(part) for part in np.array_split(rng.permutation(9), 3)]
     frames = [table.iloc[part] for part in parts]
-    pd.testing.assert_frame_equal(together(frames, parts), table)
-    assert together(frames[:1], parts[:1]) is frames[0]
+    pd.testing.assert_frame_equal(put_together(frames, parts), table)
 
 
 def test_a_small_table_is_folds_of_itself_and_a_large_one_is_divided():
@@ -173,6 +173,8 @@ def test_the_area_of_classes_is_a_mean_and_half_for_those_that_were_not_learnt()
     assert math.isnan(_auc(Known(), rows, np.array(["a"] * 4)))
     with_c = _auc(Known(), rows, np.array(["a", "b", "c", "a"]))
     assert with_c == pytest.approx((1.0 + 1.0 + 0.5) / 3)
+    one = boosted(2).fit(pd.DataFrame({"x": rows}), ["a"] * 4)  # trees give its chances two columns
+    assert _auc(one, pd.DataFrame({"x": rows}), np.array(["a", "b", "a", "b"])) == 0.5
 
 
 def test_a_task_is_a_column_or_a_model_with_its_target():
@@ -192,13 +194,35 @@ def test_a_task_is_a_column_or_a_model_with_its_target():
 
 
 def test_a_task_is_scored_on_true_rows_by_a_model_of_others_without_missing_targets():
-    true = pd.DataFrame({"x": np.arange(7.0)})
-    target = np.array([0.0, 2.0, 4.0, 6.0, 8.0, np.nan, 12.0])
-    task = Task("y", LinearRegression(), target)
-    train, test = np.arange(0, 7, 2), np.arange(1, 7, 2)
-    assert task.score(true, target, true, train, test) == pytest.approx(1.0)
-    shifted = np.where(np.arange(7) == 6, np.nan, target + 1.0)
-    assert task.score(true, shifted, true, train, test) == pytest.approx(1.0 - 2.0 / 8.0)
+    true = pd.DataFrame({"x": np.arange(8.0)})
+    target = np.array([0.0, 2.0, 4.0, 6.0, 8.0, np.nan, 12.0, 14.0])
+    task = Task("y", Pipeline([("model", LinearRegression())]), target)
+    even, odd = np.arange(0, 8, 2), np.arange(1, 8, 2)
+    split = RowSplit(even, even[:0], odd)
+    assert task.score(true, true, split) == pytest.approx(1.0)
+    shifted = np.where(np.arange(8) == 6, np.nan, target + 1.0)
+    scores = [1.0 - 1.0 / np.nanvar(target[part]) for part in (even, odd)]
+    assert task.score(true.assign(y=shifted), true, split) == pytest.approx(np.mean(scores))
+
+
+def test_a_score_is_the_mean_over_both_halves_each_learnt_from_the_other():
+    rng = np.random.default_rng(0)
+    true = pd.DataFrame({"x": rng.normal(size=60)})
+    target = true["x"].to_numpy() + rng.normal(size=60)
+    task, split = Task("y", Pipeline([("model", LinearRegression())]), target), RowSplit.of(60, 0)
+    released = true + rng.normal(size=(60, 1))
+    scores = []
+    for train, test in ((split.shown, split.test), (split.test, split.shown)):
+        model = LinearRegression().fit(released.iloc[train], target[train])
+        scores.append(model.score(true.iloc[test], target[test]))
+    assert task.score(released, true, split) == pytest.approx(np.mean(scores))
+
+
+def test_a_release_of_codes_of_words_alone_has_no_score():
+    words = pd.DataFrame({"job": pd.Categorical(list("abab"))})
+    task = Task("y", LinearRegression(), np.arange(4.0))
+    codes = words.assign(job=[0.5, 1.0, 0.0, 2.0])
+    assert math.isnan(task.score(codes, words, RowSplit.of(4, 0)))
 
 
 def test_an_attack_has_the_interval_of_its_area_and_a_least_end_over_all_pairs():

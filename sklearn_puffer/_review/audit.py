@@ -25,7 +25,7 @@ from sklearn_puffer._review.exact_tests import (
     RowSplit,
     Secrets,
 )
-from sklearn_puffer._review.measured import Survived, reidentified, task_figures, task_of, together
+from sklearn_puffer._review.measured import Survived, reidentified, task_figures, task_of
 from sklearn_puffer._review.plan import records
 from sklearn_puffer._review.readers import (
     LIST,
@@ -37,7 +37,7 @@ from sklearn_puffer._review.readers import (
     secrets_in,
     threads_for,
 )
-from sklearn_puffer._tables import as_pandas, frame_table, is_frame, records_frame
+from sklearn_puffer._tables import as_pandas, frame_table, is_frame, put_together, records_frame
 from sklearn_puffer._words import listed, quoted, shown, times
 
 SCHEMA = "sklearn_puffer.audit/9"
@@ -554,7 +554,7 @@ def _released(
             warnings.simplefilter("ignore", PufferfishWarning)
             released.append(own.transform(frame.iloc[of], **more))
     work = None if work is None else work.of(chosen)
-    rows = frame.iloc[chosen], together(released, pieces)
+    rows = frame.iloc[chosen], put_together(released, pieces)
     release = Release(own, *rows, parts, secrets, work)
     return release, untested, len(frame)
 

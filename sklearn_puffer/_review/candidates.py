@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_regressor
 from sklearn.utils import shuffle
 
 from sklearn_puffer._base import check_count, check_positive, check_verbose, counted, listening
@@ -37,7 +36,6 @@ from sklearn_puffer._swap import PufferfishSwap
 from sklearn_puffer._tables import (
     Name,
     Table,
-    date_columns,
     first_values,
     frame_table,
     has_row_labels,
@@ -66,10 +64,10 @@ _REMARKS = {
 _IF_NAMED = ("date", "identifier")  # are released; the others of these never
 
 
-def _fact(table: Table, name: Name, use: str, kind: str, *, named: bool) -> ColumnFacts:
+def _fact(table: Table, name: Name, use: str, *, named: bool, ordered: bool) -> ColumnFacts:
     """Return what a column is; text that identifies people is never released.
 
-    ``use`` is empty where it may be released, and ``kind`` where it is no date and has no order.
+    ``use`` is empty where it may be released.
     """
     try:
         values = first_values(table, name)
@@ -79,12 +77,12 @@ def _fact(table: Table, name: Name, use: str, kind: str, *, named: bool) -> Colu
     except (TypeError, ValueError) as error:
         return ColumnFacts(name, use or "leave out", "unreadable", remark=str(error))
     applies = {
-        "date": kind == "date" or (what == "date" and len(data) > 0),
+        "date": values.unit is not None or (what == "date" and len(data) > 0),
         "nothing": not len(data),
         "unreadable": values.kind == "float" and not np.isfinite(data).all(),
         "text": what == "text",
-        "identifier": what == "number" and kind != "order",
-        "order": kind == "order" or values.ordered,
+        "identifier": what == "number" and not ordered,
+        "order": ordered or values.ordered,
         _KINDS.get(values.kind, "category"): True,
     }
     kind = next(each for each, true in applies.items() if true)
@@ -154,9 +152,8 @@ def _read(
     uses = dict.fromkeys(table.names, "not asked for" if named else "")
     for role, use in _ROLES.items():
         uses |= dict.fromkeys(roles[role], use)
-    kinds = dict.fromkeys(orders, "order") | dict.fromkeys(date_columns(frame), "date")
     facts = tuple(
-        _fact(table, name, uses[name], kinds.get(name, ""), named=named) for name in table.names
+        _fact(table, name, use, named=named, ordered=name in orders) for name, use in uses.items()
     )
     roles["public"] = [fact.name for fact in facts if fact.use == "release"]
     if not roles["public"]:
@@ -391,7 +388,7 @@ def _planned(given: Given, params: Mapping[str, Any], parts: Parts, seed: int) -
         notes=tuple(notes),
         epsilon=params["epsilon"],
         task=target,
-        score="R2" if task is not None and is_regressor(task.model) else "AUC",
+        score="AUC" if task is None else task.measure,
         within=within,
         n_rows=len(given.frame),
         n_fitted=len(parts.fitted),

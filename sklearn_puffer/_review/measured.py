@@ -39,7 +39,7 @@ from sklearn_puffer._review.readers import (
     trained,
     with_copies,
 )
-from sklearn_puffer._tables import Name, Table, date_columns, in_whole_days
+from sklearn_puffer._tables import Name, Table, in_whole_days, put_together
 from sklearn_puffer._words import on_one_line, quoted
 
 LEAST = 10
@@ -95,67 +95,42 @@ def area(x: FloatArray, y: FloatArray) -> tuple[float, float]:
     >>> area(np.array([1.0, 2.0]), np.array([0.0, 1.0]))[0]
     0.875
     """
-    above, below = twice_below(x, y) / (2.0 * len(y)), 1.0 - twice_below(y, x) / (2.0 * len(x))
+    above, below = _share_below(x, y), 1.0 - _share_below(y, x)
     variance = above.var(ddof=1) / len(x) + below.var(ddof=1) / len(y)
     return float(above.mean()), float(variance + 0.25 / (len(x) * len(y)))
 
 
-def twice_below(x: FloatArray, y: FloatArray) -> Array:
-    """Return for each x twice the number of y below it, ties as one half."""
+def _share_below(x: FloatArray, y: FloatArray) -> FloatArray:
+    """Return for each x the share of y below it, ties as one half."""
     ranked = np.sort(y)
-    return np.searchsorted(ranked, x, side="left") + np.searchsorted(ranked, x, side="right")
+    places = [np.searchsorted(ranked, x, side=side) for side in ("left", "right")]
+    return np.asarray(np.mean(places, axis=0) / len(y))
 
 
-def changes(raw: Any, released: Any, columns: Sequence[Name]) -> tuple[float, Any]:
-    """Return the mean change in standard deviations, and which values come out equal."""
+def changes(raw: Any, released: Any, columns: Sequence[Name]) -> tuple[float, Array]:
+    """Return the mean change in standard deviations, and which values come out equal.
+
+    Of what is no number before and after the change is the share of values that differ. Columns of
+    one value do not count.
+    """
     raw, released = (in_whole_days(each[list(columns)]) for each in (raw, released))
-    means, same_values = [], np.ones((len(raw), len(columns)), dtype=bool)
-    for k, name in enumerate(columns):
-        before, after = raw[name], released[name]
-        same_values[:, k] = same = equal(before, after)
-        if before.nunique(dropna=False) <= 1:
-            continue
-        if _is_number(before) and _is_number(after) and (before.notna() & after.notna()).any():
-            differences = np.abs(before.astype(float) - after.astype(float))
-            spread = float(before.astype(float).std(ddof=0))
-            means.append(float(np.nanmean(differences) / max(spread, 1e-300)))
-        else:
-            means.append(float(1.0 - same.mean()))
-    return float(np.mean(means)) if means else 0.0, same_values
-
-
-def equal(before: Any, after: Any) -> Array:
-    """Return which values are equal, or both missing."""
-    same = (before.astype(object) == after.astype(object)) | (before.isna() & after.isna())
-    return np.asarray(same, dtype=bool)
-
-
-def _is_number(column: Any) -> bool:
-    return getattr(column.dtype, "kind", "") in "iuf"
+    same = (raw.astype(object) == released.astype(object)) | (raw.isna() & released.isna())
+    before, after = (each.select_dtypes("number").astype(float) for each in (raw, released))
+    deviations = (before - after).abs().mean() / before.std(ddof=0)
+    means = deviations.reindex(columns).fillna(1.0 - same.mean())
+    varied = raw.nunique(dropna=False) > 1
+    return float(means[varied].mean()) if varied.any() else 0.0, same.to_numpy(dtype=bool)
 
 
 def constants(raw: Any, columns: Sequence[Name]) -> Any:
     """Return rows with constants: medians, and the most frequent value of what has no order."""
-    blank, dates = raw.copy(), date_columns(raw)
+    blank, ordered = raw.copy(), list(in_whole_days(raw).select_dtypes("number"))
     for name in columns:
         values = raw[name].dropna()
         if len(values):
-            ordered = _is_number(values) or name in dates
-            middle = values.quantile(0.5, "lower") if ordered else values.mode().iloc[0]
+            middle = values.quantile(0.5, "lower") if name in ordered else values.mode().iloc[0]
             blank[name] = [middle] * len(raw)
     return blank
-
-
-def together(frames: Sequence[Any], parts: Sequence[Array]) -> Any:
-    """Concatenate frames whose rows are ``parts`` of one table, in the order of that table."""
-    first, order = frames[0], np.argsort(np.concatenate(parts))
-    if len(frames) == 1:
-        return first
-    rows = first.iloc[[0] * len(order)].reset_index(drop=True)
-    for name in first.columns:
-        rows[name] = [value for frame in frames for value in frame[name].tolist()]
-    types = {name: first[name].dtype for name in first.columns if not is_words(first[name])}
-    return rows.astype(types).iloc[order].reset_index(drop=True)
 
 
 _CLASSES = 20  # a number with more values is regressed
@@ -188,17 +163,32 @@ class Task:
         variance = ((1.0 / counts + 1.0 / others) / 12.0).mean()
         return float(2.0 * math.sqrt(variance / max(len(counts) - 1, 1)))
 
-    def score(self, learnt: Any, target: Array, true: Any, train: Array, test: Array) -> float:
-        """Return how well a model does on true rows that learnt from others: AUC or R^2.
+    @property
+    def measure(self) -> str:
+        """What a score is: of a number the share of its variance that is told, or an area."""
+        return "R2" if is_regressor(self.model) else "AUC"
 
-        Rows whose target is missing are left out.
+    def score(self, learnt: Any, true: Any, split: RowSplit) -> float:
+        """Return how well a model does on true rows that learnt from others, as `seen` has both.
+
+        The mean over both halves: those that readers are shown, and those that are tested. A target
+        among the columns is learnt as it is there. Rows whose target is missing are left out, and
+        columns that are words in one of the two alone; without any column there is no score: NaN.
         """
-        there = known_rows(self.target)
-        train = np.intersect1d(np.intersect1d(train, there), known_rows(target))
-        test = np.intersect1d(test, there)
-        model = trained(self.model, learnt.iloc[train], target[train])
-        score = model.score if is_regressor(model) else partial(_auc, model)
-        return float(score(true.iloc[test], self.target[test]))
+        features = [name for name in _alike(true, learnt) if name != self.name]
+        if not features:
+            return math.nan
+        own, words = self.target, self.target.dtype.kind not in "biuf"
+        if self.name in learnt and is_words(learnt[self.name]) == words:
+            own = np.asarray(learnt[self.name]).astype(own.dtype)
+        scores, there, halves = [], known_rows(self.target), (split.shown, split.test)
+        told = np.intersect1d(there, known_rows(own))
+        for train, test in (halves, halves[::-1]):
+            train, test = np.intersect1d(train, told), np.intersect1d(test, there)
+            model = trained(self.model, learnt[features].iloc[train], own[train])
+            score = model.score if is_regressor(model) else partial(_auc, model)
+            scores.append(score(true[features].iloc[test], self.target[test]))
+        return float(np.mean(scores))
 
 
 def task_of(task: Any, table: Table) -> Task | None:
@@ -221,14 +211,11 @@ def _auc(model: Any, rows: Any, target: Array) -> float:
 
     A class that the model has not learnt counts .5; with one class alone there is no area: NaN.
     """
-    classes, labels = list(model.classes_), np.unique(target)
+    labels, unseen = np.unique(target), np.zeros(len(target))
     if len(labels) < 2:
         return math.nan
-    seen = model.predict_proba(rows)
-    areas = [
-        roc_auc_score(target == label, seen[:, classes.index(label)]) if label in classes else 0.5
-        for label in labels
-    ]
+    seen = dict(zip(model.classes_, model.predict_proba(rows).T, strict=False))
+    areas = [roc_auc_score(target == label, seen.get(label, unseen)) for label in labels]
     return float(np.mean(areas))
 
 
@@ -308,27 +295,19 @@ class Measurer:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 frames.append(drawn.transform(held.iloc[piece]))
-        return together(frames, pieces)
+        return put_together(frames, pieces)
 
     def measured(self, candidate: Candidate, released: Any) -> Candidate:
         """Return a candidate with the figures of released rows."""
         held, names = self.parts.held, [*self.columns, *self.beside]
         change, equal = changes(held, released, self.columns)
         after, before = (seen(frame, names) for frame in (released, held))
-        task, score = self.task, math.nan
-        if task is not None:
-            before, learnt = (
-                rows.drop(columns=task.name, errors="ignore") for rows in (before, after)
-            )
-            parts = self.split.shown, self.split.test
-            scores = [task.score(learnt, task.target, before, *p) for p in (parts, parts[::-1])]
-            score = float(np.mean(scores))
         return replace(
             candidate,
             change=change,
             rows_equal=float(equal.all(axis=1).mean()),
             attack=attacked(after, self.secrets, self.split, attackers()),
-            task=score,
+            task=math.nan if self.task is None else self.task.score(after, before, self.split),
         )
 
 
@@ -360,22 +339,9 @@ def _alike(raw: Any, released: Any) -> list[Name]:
 
 
 def task_figures(task: Task, raw: Any, released: Any, parts: RowSplit) -> list[Survived]:
-    """Return how well a model does on true rows that learnt from true, or from released rows.
-
-    A target that is a released column is learnt from as it is released.
-    """
-    features = [name for name in _alike(raw, released) if name != task.name]
-    if not features:
-        return []
-    own, words = task.target, task.target.dtype.kind not in "biuf"
-    if task.name in released and is_words(released[task.name]) == words:
-        own = np.asarray(released[task.name]).astype(own.dtype)
-    scores = [
-        task.score(rows[features], target, raw[features], parts.shown, parts.test)
-        for rows, target in ((raw, task.target), (released, own))
-    ]
-    score = "R2" if is_regressor(task.model) else "AUC"
-    return [Survived(f"{score} on true rows", task.name, *scores)]
+    """Return how well a model does on true rows that learnt from true, or from released rows."""
+    scores = [task.score(rows, raw, parts) for rows in (raw, released)]
+    return [Survived(f"{task.measure} on true rows", task.name, *scores)]
 
 
 _MOST_LINKED = 1_000

@@ -14,12 +14,13 @@ from sklearn_puffer._tables.frame import (
     id_values,
     is_frame,
     label_ranks,
+    put_together,
     readable,
     readable_column,
     taken_rows,
     values_of,
 )
-from sklearn_puffer._tables.times import UNITS, date_columns, in_whole_days
+from sklearn_puffer._tables.times import UNITS, in_whole_days
 from sklearn_puffer._tables.values import (
     LABEL_TYPES,
     Faults,

@@ -235,6 +235,17 @@ def taken_rows(X: Any, kept: BoolArray) -> Any:
     return nw.from_native(X, eager_only=True).filter(kept.tolist()).to_native()
 
 
+def put_together(frames: Sequence[pd.DataFrame], parts: Sequence[Array]) -> pd.DataFrame:
+    """Return the rows of frames, whose places in one table are ``parts``, in its order.
+
+    >>> frames = [pd.DataFrame({"n": [1, 3]}), pd.DataFrame({"n": [2]})]
+    >>> put_together(frames, [np.array([0, 2]), np.array([1])])["n"].tolist()
+    [1, 2, 3]
+    """
+    order = np.argsort(np.concatenate(parts))
+    return pd.concat(frames).iloc[order].reset_index(drop=True)
+
+
 def _as_pandas_column(column: nw.Series[Any]) -> Any:
     if column.dtype in (nw.Categorical, nw.Enum):
         values = narwhals_categories(column, column.name)
