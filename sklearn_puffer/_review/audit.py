@@ -37,7 +37,14 @@ from sklearn_puffer._review.readers import (
     secrets_in,
     threads_for,
 )
-from sklearn_puffer._tables import as_pandas, frame_table, is_frame, put_together, records_frame
+from sklearn_puffer._tables import (
+    Name,
+    as_pandas,
+    frame_table,
+    is_frame,
+    put_together,
+    records_frame,
+)
 from sklearn_puffer._words import listed, quoted, shown, times
 
 SCHEMA = "sklearn_puffer.audit/9"
@@ -564,24 +571,23 @@ LEAST = 5
 
 
 def _with_pairs(secrets: Sequence[Secrets], parts: RowSplit) -> tuple[list[Secrets], list[str]]:
-    """Return secrets with the pairs that are attacked, both ways, and pairs with too few rows."""
-    told, few = [], dict[Any, int]()
+    """Return secrets with the pairs that are attacked, and which pairs have too few rows."""
+    told, few = [], list[tuple[int, tuple[Name, Any, Any]]]()
     for secret in secrets:
         rows = np.minimum(secret.counts(parts.train), secret.counts(parts.choose))
-        rows_of = {pair: int(rows[list(pair)].min()) for pair in secret.pairs}
-        kept = [pair for pair, n in rows_of.items() if n >= LEAST]
-        told.append(replace(secret, pairs=[each for i, j in kept for each in ((i, j), (j, i))]))
-        few |= {secret.named(pair): rows_of[pair] for pair in rows_of if pair not in kept}
+        least = [int(rows[list(pair)].min()) for pair in secret.pairs]
+        both = list(zip(least, secret.pairs, strict=True))
+        told.append(replace(secret, pairs=[pair for n, pair in both if n >= LEAST]))
+        few += [(n, secret.named(pair)) for n, pair in both[::2] if n < LEAST]  # not each reverse
     if not any(secret.pairs for secret in told):
-        (name, a, b), n = max(few.items(), key=lambda pair: pair[1])
+        n, (name, a, b) = max(few, key=lambda pair: pair[0])
         raise ValueError(
             f"table has too few rows to audit: of column {quoted(name)} {listed([a, b])} have {n} "
             f"rows to learn from, where {LEAST} of each are needed; give some "
             f"{math.ceil(LEAST / TRAIN) + LEAST} rows of each."
         )
-    few_of = few.items()
     return told, [
-        f"{shown(name)}: {listed([a, b])} ({n} rows to learn from)" for (name, a, b), n in few_of
+        f"{shown(name)}: {listed([a, b])} ({n} rows to learn from)" for n, (name, a, b) in few
     ]
 
 

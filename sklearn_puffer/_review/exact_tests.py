@@ -298,7 +298,6 @@ class Claim:
     way: str
     pair: tuple[int, int]
     budget: Budget | None
-    scores: FloatArray
     base: FloatArray
     most: FloatArray
     event: Array
@@ -347,7 +346,7 @@ class Judge:
             if budget is not None and certified > self.epsilon:
                 budget = replace(budget, epsilon=budget.epsilon * certified / self.epsilon)
             worth = shift - (0.0 if budget is None else budget.epsilon)
-            yield Claim(reader, way, pair, budget, scores, base, most, event, test, worth)
+            yield Claim(reader, way, pair, budget, base, most, event, test, worth)
 
     def base(
         self, reader: Reader, pair: tuple[int, int], error: float

@@ -66,25 +66,17 @@ def is_words(column: Any) -> bool:
     return str(column.dtype) == "category"
 
 
-COPIES = "copies in the release"
-
-
 def with_copies(rows: Any) -> Any:
     """Return rows with a column of how often each occurs among them, if that differs."""
     alike = equal_rows(rows)
     copies = np.bincount(alike)[alike]
-    if (copies == copies[:1]).all():
-        return rows
-    extended = rows.copy()
-    extended[one_more(list(rows.columns), COPIES)] = copies
-    return extended
+    same = (copies == copies[:1]).all()
+    return rows if same else with_column(rows, "copies in the release", copies)
 
 
-def one_more(names: Sequence[Any], name: str) -> Any:
-    """Return a name for one more column, of the type of the others."""
-    if isinstance(names[0], str):
-        return name + "'" * sum(name in str(other) for other in names)
-    return int(max(names)) + 1
+def with_column(rows: Any, name: str, values: Array) -> Any:
+    """Return rows with one more column, which hides no other."""
+    return rows.assign(**{name + "'" * sum(name in other for other in rows): values})
 
 
 MOST_LEVELS = 250
@@ -207,20 +199,15 @@ class Release:
     def judge(self) -> Judge:
         """Return the judge of what readers claim."""
         certificate, budget = self.estimator.certificate_, self.budget
-        losses: dict[tuple[Any, Any, Any], float] = {}
-        for loss in certificate.pairs:
-            key = (loss.sensitive, loss.secret, loss.against)
-            losses[key] = max(loss.upper, losses.get(key, 0.0))
-        pure = certificate.holds and not budget.delta
+        pairs = sorted(certificate.pairs, key=lambda pair: pair.upper)  # the last one counts
+        losses = {(each.sensitive, each.secret, each.against): each.upper for each in pairs}
         # what known columns say of each row; the tested rows of an exchange are apart
-        strata = np.zeros(len(self.raw), dtype=np.intp)
-        if self.known:
-            strata = equal_rows(self.released[self.known])
+        strata = equal_rows(self.released[self.known])
         if self.exchanged:
             strata = 2 * strata + np.isin(np.arange(len(strata)), self.parts.test)
-        apart = strata if self.known or self.exchanged else None
+        pure = certificate.holds and not budget.delta
         epsilon = budget.epsilon if pure else math.inf
-        return Judge(self.parts, losses, apart, self.exchanged, epsilon)
+        return Judge(self.parts, losses, strata, self.exchanged, epsilon)
 
 
 def readers_of(release: Release, secrets: Secrets) -> Iterator[Reader]:
@@ -281,8 +268,8 @@ def learnt(attacker: Any, rows: Any, seen: Any, parts: RowSplit, secrets: Secret
 
 def equal_rows(rows: Any) -> Array:
     """Return a number of each row, the same for equal ones."""
-    by = rows.groupby(list(rows.columns), dropna=False, observed=True, sort=False)
-    return np.asarray(by.ngroup())
+    by = list(rows.columns) or np.zeros(len(rows))
+    return np.asarray(rows.groupby(by, dropna=False, observed=True, sort=False).ngroup())
 
 
 # ------------------------------------------------------------------- what the mechanism publishes
@@ -316,23 +303,18 @@ def _looked_up(release: Release, secrets: Secrets) -> tuple[FloatArray, Array, A
 
     Then whether that is one person alone, and whether the row is its holder's own.
     """
-    names = list(release.after.columns)
-    before, after = (_digests(rows, names) for rows in (release.raw, release.released))
-    codes = secrets.codes
-    tested = np.isin(np.arange(len(codes)), release.parts.test)  # a table of their own
+    before, after = (
+        row_digests({name: first_values(table, name) for name in release.after})
+        for table in map(frame_table, (release.raw, release.released))
+    )
+    codes, tested = secrets.codes, np.isin(np.arange(len(before)), release.parts.test)
     alike = np.unique(np.append(before, after), return_inverse=True)[1].ravel()
-    listed, seen = np.split(2 * alike + np.tile(tested, 2), 2)
+    listed, seen = np.split(2 * alike + np.tile(tested, 2), 2)  # those are a table of their own
     counts = np.zeros((2 * len(alike), len(secrets.labels)))
-    there = codes >= 0
-    np.add.at(counts, (listed[there], codes[there]), 1.0)
+    np.add.at(counts, listed, codes[:, None] == np.arange(len(secrets.labels)))
     total = counts.sum(axis=1)
     shares = counts / np.maximum(total, 1.0)[:, None]
     return shares[seen], total[seen] == 1.0, before == after
-
-
-def _digests(rows: Any, names: Sequence[Name]) -> Array:
-    table = frame_table(rows)
-    return np.asarray(row_digests({name: first_values(table, name) for name in names}))
 
 
 def _published_flows(estimator: Any, secrets: Secrets) -> FloatArray:
@@ -377,7 +359,7 @@ def joining(release: Release, secrets: Secrets) -> Iterator[Reader]:
     name, rows = release.task.name, release.after
     values = release.raw[name]
     kinds = label_kinds(values)
-    seen = rows.assign(**{one_more(list(rows), f"{name} as it is"): kinds})
+    seen = with_column(rows, f"{name} as it is", kinds)
     claims = {"boosted": learnt(boosted(40), seen, seen, release.parts, secrets)}
     often = np.argsort(-np.bincount(kinds[kinds >= 0]), kind="stable")
     knows = f"the {shown(name)} of each person, and released rows of others with theirs"
@@ -405,24 +387,20 @@ def label_kinds(values: Any) -> Array:
 # ------------------------------------------------------------------------------ what is audited
 
 
-def pairs_of(estimator: Any) -> dict[Name, list[tuple[Any, Any]]]:
-    """Return the protected pairs, one of both directions, by sensitive column."""
-    found: dict[Name, dict[tuple[Any, Any], None]] = {}
-    for loss in estimator.certificate_.pairs:
-        of_column = found.setdefault(loss.sensitive, {})
-        if (loss.against, loss.secret) not in of_column:
-            of_column[loss.secret, loss.against] = None
-    return {name: list(of_column) for name, of_column in found.items()}
-
-
 def secrets_in(estimator: Any, source: Table, given: Any, frame: Any) -> list[Secrets]:
-    """Return the secrets of the rows, by sensitive column, or by combinations of several."""
+    """Return the secrets of the rows, by sensitive column, or by combinations of several.
+
+    The protected pairs are in both directions, one after the other.
+    """
     columns = {} if given is None else beside(given, source.n_rows, frame, "sensitive_features")
     rules, secrets, there = estimator._fitted.rules, [], {*columns, *source.names}
     every = list(rules.sensitive) or list(columns)
     rule = getattr(estimator._fitted.mechanism, "secret", None)  # of a swap
     edges, merged = getattr(rule, "edges", {}), getattr(rule, "merged", {})
-    for name, pairs in pairs_of(estimator).items():
+    protected: dict[Name, list[tuple[Any, Any]]] = {}
+    for loss in estimator.certificate_.pairs:
+        protected.setdefault(loss.sensitive, []).append((loss.secret, loss.against))
+    for name, pairs in protected.items():
         labels, names = list(dict.fromkeys(label for pair in pairs for label in pair)), [name]
         if isinstance(labels[0], tuple):
             several = permutations(every, len(labels[0]))
@@ -446,7 +424,8 @@ def secrets_in(estimator: Any, source: Table, given: Any, frame: Any) -> list[Se
             )
         every_label = list(dict.fromkeys([*secret.labels, *labels]))  # some without a row
         coded = [(every_label.index(a), every_label.index(b)) for a, b in pairs]
-        secrets.append(Secrets(name, every_label, secret.codes(source.n_rows), coded))
+        both = dict.fromkeys(each for i, j in coded for each in ((i, j), (j, i)))
+        secrets.append(Secrets(name, every_label, secret.codes(source.n_rows), list(both)))
     return secrets
 
 
