@@ -53,8 +53,8 @@ table = people()
 # ------------
 #
 # `Plan.curve` has what a setting of a plan does at other budgets, on rows that were not fitted:
-# here the best attack that was found, beside what is allowed, on who lives in the north and who in
-# the west.
+# here the best attack that was found on who lives in the north and who in the west, beside how far
+# values are changed, in standard deviations.
 
 columns = table.loc[table["region"].isin(["north", "west"]), ["region", "age", "job"]]
 planned = plan(columns, "region", n_prototypes=24, n_bins=5)
@@ -62,8 +62,8 @@ curve = planned.curve(0)
 
 
 def draw_curve(figure):
-    """Draw the best attack at each budget."""
-    curve.plot(x="epsilon", y=["attack", "allowed"], ax=figure.subplots(), logx=True, marker="o")
+    """Draw the best attack and the change at each budget."""
+    curve.plot(x="epsilon", y=["attack", "change"], ax=figure.subplots(), logx=True, marker="o")
 
 
 save(arguments.output, [("utility", (7, 4.5), draw_curve)])

@@ -14,7 +14,6 @@ from sklearn_puffer._review.exact_tests import RowSplit, Secrets
 from sklearn_puffer._review.measured import (
     FOLDS,
     LEAST,
-    Parts,
     Task,
     _auc,
     area,
@@ -23,6 +22,7 @@ from sklearn_puffer._review.measured import (
     constants,
     known_rows,
     pairs_to_attack,
+    parted,
     reidentified,
     task_of,
 )
@@ -127,19 +127,18 @@ def test_parts_of_a_table_come_together_in_its_order_and_types():
 
 
 def test_a_small_table_is_folds_of_itself_and_a_large_one_is_divided():
-    small = Parts.of(pd.DataFrame({"x": np.arange(903)}), None, 3)
-    assert small.fitted is small.held
-    assert len(small.folds) == FOLDS
-    assert sorted(map(len, small.folds)) == [180, 180, 181, 181, 181]
-    assert sorted(np.concatenate(small.folds)) == [*range(903)]
-    assert all((np.diff(fold) > 0).all() for fold in small.folds)
-    table = pd.DataFrame({"x": np.arange(50_000)})
+    fitted, held, folds = parted(903, None, 3)
+    assert fitted.tolist() == held.tolist() == [*range(903)]
+    assert len(folds) == FOLDS
+    assert sorted(map(len, folds)) == [180, 180, 181, 181, 181]
+    assert sorted(np.concatenate(folds)) == [*range(903)]
+    assert all((np.diff(fold) > 0).all() for fold in folds)
     for most, n_fitted in ((None, 30_000), (700, 700)):
-        large = Parts.of(table, most, 3)
-        assert (len(large.held), len(large.fitted), len(large.folds)) == (20_000, n_fitted, 0)
-        assert not {*large.held["x"]} & {*large.fitted["x"]}
-        assert large.held["x"].is_monotonic_increasing
-        assert large.fitted["x"].is_monotonic_increasing
+        fitted, held, folds = parted(50_000, most, 3)
+        assert (len(held), len(fitted), len(folds)) == (20_000, n_fitted, 0)
+        assert not {*held} & {*fitted}
+        assert (np.diff(held) > 0).all()
+        assert (np.diff(fitted) > 0).all()
 
 
 def test_pairs_with_enough_rows_in_each_part_are_attacked():
@@ -239,10 +238,10 @@ def test_an_attack_has_the_interval_of_its_area_and_a_least_end_over_all_pairs()
         n, m = wins.shape
         spread = wins.mean(axis=1).var(ddof=1) / n + wins.mean(axis=0).var(ddof=1) / m
         areas.append((wins.mean(), math.sqrt(spread + 0.25 / (n * m))))
-    auc, error = min(areas, key=lambda each: abs(each[0] - found.auc))
-    assert found.attacker == "linear"
-    assert found.auc == pytest.approx(auc, abs=0.01)
-    assert found.high - found.auc == pytest.approx(1.96 * error, rel=0.05)
-    assert found.auc - found.low == pytest.approx(found.high - found.auc)
+    auc, error = min(areas, key=lambda each: abs(each[0] - found["attack"]))
+    assert found["attacker"] == "linear"
+    assert found["attack"] == pytest.approx(auc, abs=0.01)
+    assert found["high"] - found["attack"] == pytest.approx(1.96 * error, rel=0.05)
+    assert found["attack"] - found["low"] == pytest.approx(found["high"] - found["attack"])
     least = max(area - stats.norm.isf(0.05 / 4) * error for area, error in areas)
-    assert found.least == pytest.approx(least, abs=0.01)
+    assert found["least"] == pytest.approx(least, abs=0.01)

@@ -30,10 +30,10 @@ from sklearn_puffer import (
     plan,
 )
 from sklearn_puffer._review import candidates, measured
-from sklearn_puffer._review.candidates import _of_people
+from sklearn_puffer._review.candidates import _notes
 from sklearn_puffer._review.exact_tests import Budget, RowSplit, Secrets
 from sklearn_puffer._review.measured import Task
-from sklearn_puffer._review.plan import Attacked, Candidate, ColumnFacts, ranked
+from sklearn_puffer._review.plan import Candidate, ColumnFacts, ranked
 from sklearn_puffer._review.readers import seen
 from sklearn_puffer._tables import in_whole_days
 from sklearn_puffer.datasets import make_people
@@ -127,7 +127,7 @@ def test_a_plan_takes_a_task_that_has_missing_values():
 
 @pytest.mark.slow
 def test_no_row_of_a_large_table_is_fitted_and_measured(found):
-    parts = found.measurer.parts
+    parts = found.measurer
     assert (found.n_rows, found.n_fitted, found.n_held) == (1200, 720, 480)
     assert sorted([*parts.fitted["client"], *parts.held["client"]]) == sorted(people()["client"])
 
@@ -150,7 +150,7 @@ def test_the_estimator_of_a_row_is_the_one_that_was_measured(found):
         assert estimator.certificate_.n_rows == found.n_fitted
         assert estimator.certificate_.loss == row.loss <= 1.0
         released = own.released(row)
-        change, equal = measured.changes(own.parts.held, released, own.columns)
+        change, equal = measured.changes(own.held, released, own.roles["public"])
         assert change == row.change
         assert equal.all(axis=1).mean() == row.rows_equal
 
@@ -173,7 +173,7 @@ def test_a_fit_to_other_rows_warns_as_any_fit_does(found):
 @pytest.mark.slow
 def test_the_task_is_learnt_on_released_rows_and_tested_on_true_ones(found):
     own, row = found.measurer, found.trials[0]
-    released, held = own.released(row), own.parts.held
+    released, held = own.released(row), own.held
     scores = []
     parts = own.split.shown, own.split.test
     for test, train in (parts, parts[::-1]):
@@ -200,22 +200,21 @@ def test_the_task_is_learnt_on_released_rows_and_tested_on_true_ones(found):
 def test_a_small_table_is_measured_whole_by_fits_that_have_not_seen_the_rows(small):
     own, table = small.measurer, load_iris(as_frame=True).frame
     assert small.n_held == small.n_fitted == len(table)
-    assert sorted(np.concatenate(own.parts.folds)) == list(range(150))
-    row = next(row for row in small.trials if row.label == "typical rows")
+    assert sorted(np.concatenate(own.folds)) == list(range(150))
+    row = next(row for row in small.trials if row.setting == "typical rows")
     assert row.estimator.certificate_.n_rows == 150
     released = own.released(row)
-    for fold in own.parts.folds:
+    for fold in own.folds:
         others = table.drop(index=fold)
         fitted = PufferfishMicroaggregator(2.0, sensitive="target").fit(others)
         possible = {tuple(each) for each in fitted.prototypes_.to_numpy()}
         assert {tuple(each) for each in released.iloc[fold].to_numpy()} <= possible
-    attacks = [row.attack for row in (small.raw, *small.trials) if row.attack is not None]
-    widest = max(attack.high - attack.low for attack in attacks)
+    widest = max(row.high - row.low for row in (small.raw, *small.trials))
     assert widest > 0.02
     told = f"150 rows are measured, which makes 95 % intervals of attacks up to {widest:.2f} wide"
     assert any(told in note for note in small.notes)
     assert len(own.split.rounds) == 6  # the tested rows, and folds of the others
-    assert small.raw.attack.high - small.raw.attack.low < 0.25
+    assert small.raw.high - small.raw.low < 0.25
 
 
 @pytest.mark.slow
@@ -252,9 +251,13 @@ def test_where_constants_change_about_as_little_a_plan_says_what_may_keep_more(f
     row = replace(found.trials[0], change=0.95 * found.bare.change)
     for rows in ((row,), (replace(row, change=9.0),)):
         said = replace(found, trials=rows).advice()
-        assert said.endswith("was not measured: plan with less in public=, or try other budgets.")
+        assert "was not measured: plan with less in public=, or try other budgets." in said
     assert "No setting keeps both" in said
     assert "other budgets" not in found.advice()
+
+
+def test_the_advice_ends_in_what_only_an_audit_tests(found):
+    assert found.advice().endswith("the guarantee was not tested: an audit does that.")
 
 
 @pytest.mark.slow
@@ -279,7 +282,7 @@ def test_a_swap_is_tried_where_something_says_whose_row_is_whose(found):
         "swap",
         "Laplace noise, n_bins=4",
     }
-    kinds = {row.label: type(row.estimator) for row in found.trials}
+    kinds = {row.setting: type(row.estimator) for row in found.trials}
     assert kinds["swap"] is PufferfishSwap
     assert kinds["Laplace noise, n_bins=4"] is PufferfishNoiser
     assert found.columns.loc["client", "use"] == "stays with people"
@@ -299,14 +302,14 @@ def test_without_ids_no_swap_is_tried_and_an_index_does_as_well():
 def test_known_columns_stay_with_people_and_no_attack_on_them_strikes_out():
     table = people(600).assign(town=lambda t: np.where(t["group"] == "a", "x", t["town"]))
     told = plan(table.drop(columns=["client", "well"]), "group", known="town", **FEW)
-    swap = next(row for row in told.trials if row.label == "swap")
+    swap = next(row for row in told.trials if row.setting == "swap")
     assert swap.verdict == "holds"
-    assert swap.attack.least > 1 / (1 + math.exp(-1))  # by what the town itself tells
+    assert swap.least > 1 / (1 + math.exp(-1))  # by what the town itself tells
     assert list(swap.estimator.known) == ["town"]
     noise = next(row for row in told.trials if row.kind is PufferfishNoiser)
     assert noise.params["known"] == ("town",)
     assert "by itself that already tells" in noise.reason
-    assert "town" not in told.measurer.columns
+    assert "town" not in told.measurer.roles["public"]
     assert any("readers know 'town' anyway" in note for note in told.notes)
 
 
@@ -319,7 +322,7 @@ def test_a_label_that_readers_know_is_a_task_that_is_not_told_by_itself(found):
     assert told.columns.loc["well", "use"] == "stays with people"
     assert 0.6 < told.raw.task < 0.99
     assert told.bare.task == 0.5
-    swap = next(row for row in told.trials if row.label == "swap")
+    swap = next(row for row in told.trials if row.setting == "swap")
     assert swap.estimator.known == ["well"]
     assert swap.verdict == "holds"
 
@@ -337,21 +340,21 @@ def test_noise_is_tried_on_few_columns_alone(found):
     wide = pd.DataFrame(np.random.default_rng(0).integers(0, 9, (300, 9))).add_prefix("c")
     facts = [each for each in found.facts if each.use == "release"]
     few = candidates.candidates_of({"epsilon": 1.0, "public": ["score"]}, facts)
-    assert [each.label for each in few] == ["typical rows", "Laplace noise, 5 bins"]
+    assert [each.setting for each in few] == ["typical rows", "Laplace noise, 5 bins"]
     many = [replace(facts[0], name=name) for name in wide]
     told = candidates.candidates_of({"epsilon": 1.0, "public": list(wide)}, many)
-    assert [each.label for each in told] == ["typical rows"]
+    assert [each.setting for each in told] == ["typical rows"]
 
 
 def test_settings_go_to_the_estimators_that_have_them_and_are_not_varied():
     asked = {"epsilon": 1.0, "public": ["x"], "n_prototypes": 5, "delta": 1e-5, "n_bins": 3}
     told = candidates.candidates_of(asked, [], owned=True)
-    params = {each.label: each.params for each in told}
+    params = {each.setting: each.params for each in told}
     assert params["typical rows"]["n_prototypes"] == 5
     assert "delta" not in params["typical rows"]
     assert params["swap"]["delta"] == 1e-5
     assert params["Laplace noise, n_bins=3"]["n_bins"] == 3
-    allowed = {each.label: each.allowed for each in told}
+    allowed = {each.setting: each.allowed for each in told}
     assert allowed["typical rows"] == Budget(1.0).auc() < allowed["swap"] == Budget(1.0, 1e-5).auc()
 
 
@@ -365,8 +368,7 @@ def test_settings_go_to_the_estimators_that_have_them_and_are_not_varied():
     ],
 )
 def test_no_setting_is_struck_out_by_pairs_of_which_its_guarantee_leaves_more(more):
-    attack = Attacked("boosted", 0.99, 0.98, 1.0, 0.97)
-    made = Candidate("swap", "", PufferfishSwap, {"epsilon": 1.0}, attack=attack)
+    made = Candidate("swap", "", PufferfishSwap, {"epsilon": 1.0}, attack=0.99, least=0.97)
     assert made.judged(holds=True).verdict == "struck out"
     assert replace(made, params={"epsilon": 1.0, **more}).judged(holds=True).verdict == "holds"
 
@@ -375,9 +377,9 @@ def test_no_setting_is_struck_out_by_pairs_of_which_its_guarantee_leaves_more(mo
 
 
 def row(label, change, task=math.nan, least=0.5, holds=True):
-    own = Attacked("boosted", least + 0.05, least, least + 0.1, least)
+    own = {"attack": least + 0.05, "low": least, "high": least + 0.1, "least": least}
     made = Candidate(label, "", PufferfishNoiser, {"epsilon": 1.0})
-    return replace(made, change=change, task=task, attack=own).judged(holds=holds)
+    return replace(made, change=change, task=task, **own).judged(holds=holds)
 
 
 def test_what_is_caught_is_struck_out_with_the_reason_and_comes_after_what_is_kept():
@@ -386,13 +388,13 @@ def test_what_is_caught_is_struck_out_with_the_reason_and_comes_after_what_is_ke
     assert "AUC 0.790, for certain more than 0.740" in caught.reason
     bare = row("constants", 1.0)
     rows = [caught, row("broken", 0.0, holds=False), row("large", 2.0), row("kept", 0.5)]
-    told = [each.label for each in ranked([*rows, row("same", 1.0)], bare, 0.01)]
+    told = [each.setting for each in ranked([*rows, row("same", 1.0)], bare, 0.01)]
     assert told == ["kept", "same", "large", "caught", "broken"]
 
 
 def test_scores_that_hardly_differ_are_alike_and_change_decides_between_them():
     rows = [row("c", 0.1, 0.80), row("a", 0.3, 0.895), row("b", 0.2, 0.89), row("d", 0.05, 0.7)]
-    told = [each.label for each in ranked(rows, row("", 1.0), 0.02)]
+    told = [each.setting for each in ranked(rows, row("", 1.0), 0.02)]
     assert told == ["b", "a", "c", "d"]
 
 
@@ -424,7 +426,7 @@ def test_scores_that_tell_nothing_differ_by_less_than_chance_is_said_to_make(n, 
 
 def test_the_first_sentence_says_what_to_release_with_and_what_it_changes(found):
     said = str(found).splitlines()[1]
-    assert said.startswith(f"Release with row 0, {found.trials[0].label}, which is proven for a")
+    assert said.startswith(f"Release with row 0, {found.trials[0].setting}, which is proven for a")
     assert f"(a constant in its place: {found.bare.change:.3g})" in said
 
 
@@ -432,7 +434,7 @@ def test_the_first_sentence_says_what_to_release_with_and_what_it_changes(found)
 def test_rows_that_tell_little_are_no_reason_to_release_them_as_they_are():
     """A mean attack below the limit for rows once said "Nothing is needed"."""
     told = plan(people(400, told=0.0).drop(columns=["client", "well"]), "group", **FEW)
-    assert told.raw.attack.high < 0.75
+    assert told.raw.high < 0.75
     assert "Nothing is needed" not in str(told)
     assert "which proves nothing of any single one" in str(told)
     assert told.proposed == 0
@@ -447,10 +449,11 @@ def test_a_curve_is_that_of_fits_at_each_budget(found):
     curve = found.curve(0, [0.5, 2.0])
     row = found.trials[0]
     for epsilon, loss in zip(curve["epsilon"], curve["loss"], strict=True):
-        own = row.at(epsilon=epsilon).fit(found.measurer.parts.fitted)
+        own = row.at(epsilon=epsilon).fit(found.measurer.fitted)
         assert own.certificate_.loss == loss <= epsilon
     assert curve["change"].is_monotonic_decreasing
-    assert curve["allowed"].to_numpy() == pytest.approx(1 / (1 + np.exp(-curve["epsilon"])))
+    figures = ["change", "rows_equal", "attack", "low", "high", "task", "loss"]
+    assert list(curve) == ["epsilon", *figures]
     assert "..." not in str(curve)
 
 
@@ -513,7 +516,7 @@ def test_invented_people_with_ids_mails_dates_and_gaps_are_planned_as_they_come(
     assert {"typical rows", "swap"} <= set(labels_of(told))
     assert not (told.table["verdict"] == "refused").any()
     assert told.columns.loc["since", "kind"] == "date"
-    held = told.measurer.parts.held
+    held = told.measurer.held
     blank = measured.constants(held, ["since"])
     assert measured.changes(held, blank, ["since"])[0] < 1.0  # the median day, and not a usual one
     assert plan(table, "ill", n_prototypes=8).columns.loc["since", "use"] == "leave out"
@@ -570,9 +573,9 @@ def test_a_plan_says_where_the_order_of_the_rows_or_their_index_tells_the_secret
 def test_typical_rows_are_proposed_for_a_sample_of_adult_and_keep_the_task(table):
     adult = table("adult").drop(columns=["fnlwgt", "education"]).head(2000)
     told = plan(adult, "sex", task="income", n_prototypes=24)
-    assert told.raw.attack.least > 0.8
-    assert told.trials[0].label.startswith("typical rows")
-    assert told.trials[0].attack.high < told.raw.attack.least
+    assert told.raw.least > 0.8
+    assert told.trials[0].setting.startswith("typical rows")
+    assert told.trials[0].high < told.raw.least
     assert told.trials[0].change < 0.85 * told.bare.change
     assert told.trials[0].task > 0.5 + 0.6 * (told.raw.task - 0.5)
     assert any("a swap was not tried" in note for note in told.notes)
@@ -611,10 +614,10 @@ def test_missing_values_are_planned_with():
 
 @pytest.mark.parametrize(("ids", "several"), [(["client", "town"], False), (["town"], True)])
 def test_people_have_several_rows_only_where_no_ids_together_tell_them_apart(ids, several):
-    held = people(60)
-    measurer = SimpleNamespace(parts=SimpleNamespace(held=held))
-    given = SimpleNamespace(roles={"ids": ids, "known": [], "task": []})
-    notes = list(_of_people(given, measurer, owned=True))
+    roles = {"ids": ids, "known": [], "task": []}
+    measurer = SimpleNamespace(held=people(60), roles=roles, secrets=[], folds=[])
+    swap = Candidate("swap", kind=PufferfishSwap, low=0.4, high=0.6)
+    notes = list(_notes(measurer, [], [swap]))
     assert any("several rows, by 'town'" in note for note in notes) == several == bool(notes)
 
 
@@ -624,8 +627,10 @@ def test_people_have_several_rows_only_where_no_ids_together_tell_them_apart(ids
 )
 def test_a_plan_without_a_swap_names_the_column_that_looks_like_ids(kind, way):
     roles = {"ids": [], "known": [], "task": []}
-    given = SimpleNamespace(roles=roles, facts=[ColumnFacts("no", "leave out", kind)])
-    assert way in next(_of_people(given, None, owned=False))
+    measurer = SimpleNamespace(held=None, roles=roles, secrets=[], folds=[])
+    facts = [ColumnFacts("no", "not asked for", kind)]
+    [note] = _notes(measurer, facts, [Candidate("typical rows", low=0.4, high=0.6)])
+    assert way in note
 
 
 # ----------------------------------------------------------------------------- refusals, and JSON
@@ -687,7 +692,7 @@ def test_a_refused_setting_is_told_in_its_row(found):
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"k": "1"}, "k must be the number of a row, got '1'; look at the .table"),
+        ({"k": "1"}, "k must be an integer of at least 0, got '1'."),
         ({"epsilons": 2.0}, "epsilons must be a list, got 2.0; give one"),
         ({"epsilons": ["1"]}, "epsilons must be a positive number, got '1'"),
         ({"n_prototypes": 4}, "n_prototypes must be a list, got 4; give one"),
@@ -725,10 +730,10 @@ def test_the_best_of_many_attackers_on_nothing_is_as_good_as_a_guess():
         own = replace(own, pairs=measured.pairs_to_attack(own, split))
         given = seen(rows, ["a", "b"])
         found.append(measured.attacked(given, [own], split, QUICK))
-    figures = np.array([each.auc for each in found])
+    figures = np.array([each["attack"] for each in found])
     assert abs(figures.mean() - 0.5) < 3.5 * figures.std() / math.sqrt(len(found))
-    assert sum(each.low <= 0.5 <= each.high for each in found) >= 0.85 * draws
-    assert sum(each.least > 0.5 for each in found) <= 0.15 * draws
+    assert sum(each["low"] <= 0.5 <= each["high"] for each in found) >= 0.85 * draws
+    assert sum(each["least"] > 0.5 for each in found) <= 0.15 * draws
 
 
 def test_the_area_and_its_variance_are_those_of_all_pairs_and_of_drawing_anew():

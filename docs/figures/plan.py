@@ -60,22 +60,22 @@ def compared(table, sensitive, task, seed):
         warnings.simplefilter("ignore")
         found = plan(known, sensitive, task=task, random_state=seed)
         released = {
-            row.label: found.estimator(k).transform(rest)
+            row.setting: found.estimator(k).transform(rest)
             for k, row in enumerate(found.trials)
             if row.verdict == "holds"
         }
     row = found.trials[0]
-    fresh, spread = attack(released[row.label], rest[sensitive], seed)
+    fresh, spread = attack(released[row.setting], rest[sensitive], seed)
     tasks = {label: learnt(each, rest, task, seed) for label, each in released.items()}
     return {
-        "plan": row.attack.auc,
+        "plan": row.attack,
         "fresh": fresh,
-        "plan_error": (row.attack.high - row.attack.low) / 3.92,
+        "plan_error": (row.high - row.low) / 3.92,
         "error": spread,
         "allowed": row.allowed,
         "task": row.task,
-        "fresh_task": tasks[row.label],
-        "lost": max(tasks.values()) - tasks[row.label],
+        "fresh_task": tasks[row.setting],
+        "lost": max(tasks.values()) - tasks[row.setting],
         "lost_at_random": max(tasks.values()) - np.mean(list(tasks.values())),
         "lost_by": {label: max(tasks.values()) - each for label, each in tasks.items()},
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from sklearn_puffer._review.exact_tests import (
     Secrets,
 )
 from sklearn_puffer._review.measured import Survived, reidentified, task_figures, task_of
-from sklearn_puffer._review.plan import records
+from sklearn_puffer._review.plan import framed, records
 from sklearn_puffer._review.readers import (
     LIST,
     Release,
@@ -37,14 +37,7 @@ from sklearn_puffer._review.readers import (
     secrets_in,
     threads_for,
 )
-from sklearn_puffer._tables import (
-    Name,
-    as_pandas,
-    frame_table,
-    is_frame,
-    put_together,
-    records_frame,
-)
+from sklearn_puffer._tables import Name, as_pandas, frame_table, is_frame, put_together
 from sklearn_puffer._words import listed, quoted, shown, times
 
 SCHEMA = "sklearn_puffer.audit/9"
@@ -170,7 +163,7 @@ class Audit(Document):
     @property
     def table(self) -> Any:
         """The attacks as a DataFrame: a row for each pair in each direction, and each attacker."""
-        return _frame(self.attacks, tuple(Attack.__dataclass_fields__))
+        return framed(self.attacks, tuple(Attack.__dataclass_fields__))
 
     @property
     def readers(self) -> Any:
@@ -182,7 +175,7 @@ class Audit(Document):
         """
         names = ["view", "log_odds", "low", "high", "allowed", "findable", "p_all"]
         best, knows = self._by_reader(), dict(self.knows)
-        frame = _frame(best, [*names, "attacker", "secret", "against"])
+        frame = framed(best, [*names, "attacker", "secret", "against"])
         frame = frame.rename(columns={"view": "reader"})
         return frame.assign(knows=[knows.get(attack.view, "") for attack in best])
 
@@ -199,7 +192,7 @@ class Audit(Document):
     @property
     def utility(self) -> Any:
         """What survived as a DataFrame: what was measured, before and after."""
-        return _frame(self.survived, ["what", "column", "before", "after"])
+        return framed(self.survived, ["what", "column", "before", "after"])
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain Python values, for JSON.
@@ -379,10 +372,6 @@ def ends(attack: Attack) -> str:
         return "no row"
     low = times(attack.low, at_least=True).removesuffix(" times")
     return f"{low} or more" if attack.high == math.inf else f"{low} to {times(attack.high)}"
-
-
-def _frame(figures: Iterable[Any], names: Sequence[str]) -> Any:
-    return records_frame([tuple(getattr(each, name) for name in names) for each in figures], names)
 
 
 _MOST_ROWS = 20_000

@@ -26,7 +26,7 @@ from sklearn_puffer._base import Array, FloatArray, counted
 from sklearn_puffer._codes import resolve
 from sklearn_puffer._fits import learnable
 from sklearn_puffer._review.exact_tests import FOLDS, SMALL, RowSplit, Secrets
-from sklearn_puffer._review.plan import Attacked, Candidate
+from sklearn_puffer._review.plan import Candidate
 from sklearn_puffer._review.readers import (
     attackers,
     boosted,
@@ -39,7 +39,7 @@ from sklearn_puffer._review.readers import (
     trained,
     with_copies,
 )
-from sklearn_puffer._tables import Name, Table, in_whole_days, put_together
+from sklearn_puffer._tables import Name, Table, frame_table, in_whole_days, put_together
 from sklearn_puffer._words import on_one_line, quoted
 
 LEAST = 10
@@ -57,12 +57,9 @@ def pairs_to_attack(secrets: Secrets, split: RowSplit) -> list[tuple[int, int]]:
 
 
 def attacked(
-    rows: Any,
-    secrets: Sequence[Secrets],
-    split: RowSplit,
-    models: Mapping[str, Any],
-) -> Attacked | None:
-    """Return the best attack on released rows, as `seen` returns them; None where they are few.
+    rows: Any, secrets: Sequence[Secrets], split: RowSplit, models: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the figures of the best attack on released rows, as `seen` has them; {} of few rows.
 
     It is chosen by rows that are not tested, so that its figure is unbiased.
     """
@@ -77,13 +74,14 @@ def attacked(
             of_pair = [scores[part[codes[part] == code]] for part in parts for code in (i, j)]
             areas.append((area(*of_pair[:2]), area(*of_pair[2:])))
     if not names:
-        return None
+        return {}
     chosen, judged = np.array(areas).swapaxes(0, 1)
     best, errors = int(np.argmax(chosen[:, 0] - np.sqrt(chosen[:, 1]))), np.sqrt(judged[:, 1])
     auc, off = float(judged[best, 0]), 1.96 * float(errors[best])
     wide = float(ndtri(1.0 - 0.05 / (2 * len(names)))) * errors
+    ends = {"low": max(auc - off, 0.0), "high": min(auc + off, 1.0)}
     least = float((judged[:, 0] - wide).max())
-    return Attacked(names[best], auc, max(auc - off, 0.0), min(auc + off, 1.0), least)
+    return {"attacker": names[best], "attack": auc, **ends, "least": least}
 
 
 def area(x: FloatArray, y: FloatArray) -> tuple[float, float]:
@@ -223,52 +221,55 @@ def _auc(model: Any, rows: Any, target: Array) -> float:
 
 MEASURED = 8_000
 _SHARE = 0.4  # of a larger table, held out
+_ALIKE = 0.01  # scores of a task that differ by less are alike
 _REFUSALS = (TypeError, ValueError, ArithmeticError, RuntimeError, ModuleNotFoundError)
 
 
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """Which rows are fitted and which are measured.
+def parted(n_rows: int, max_rows: int | None, seed: int) -> tuple[Array, Array, list[Array]]:
+    """Return which rows are fitted, at most ``max_rows`` of many, and which are measured.
 
-    Of a small table all are both: each of the ``folds`` is released by a fit of the others.
+    Of a small table all are both: each of the folds, which come last, is released by a fit of the
+    others.
     """
-
-    fitted: Any
-    held: Any
-    folds: Sequence[Array] = ()
-
-    @classmethod
-    def of(cls, frame: Any, max_rows: int | None, seed: int) -> Parts:
-        """Return the parts of a table: at most ``max_rows`` of a large one are fitted."""
-        order = shuffle(np.arange(len(frame)), random_state=seed)
-        if len(frame) < SMALL:
-            return cls(frame, frame, [np.sort(fold) for fold in np.array_split(order, FOLDS)])
-        held, others = np.split(order, [round(_SHARE * len(frame))])
-        return cls(frame.iloc[np.sort(others[:max_rows])], frame.iloc[np.sort(held)])
+    rows = np.arange(n_rows)
+    order = shuffle(rows, random_state=seed)
+    if n_rows < SMALL:
+        return rows, rows, [np.sort(fold) for fold in np.array_split(order, FOLDS)]
+    held, others = np.split(order, [round(_SHARE * n_rows)])
+    return np.sort(others[:max_rows]), np.sort(held), []
 
 
-@dataclass(frozen=True, eq=False)
 class Measurer:
     """Measures candidates on rows that were held out.
 
-    ``columns`` are released, and those of ``beside`` known and stay with people. ``split`` says
-    from which of the rows that are held out attackers learn, by which they choose and on which
-    they are tested.
+    ``roles`` names columns: those that are "public" are released, those that are "known" stay with
+    people. Of a small table all rows are ``held``, and parted in ``folds``. ``split`` says from
+    which of them attackers learn, by which they choose and on which they are tested: some thousands
+    of a large table. Scores of the task that differ by less than ``within`` are alike.
     """
 
-    parts: Parts
-    columns: Sequence[Name]
-    beside: Sequence[Name]
-    secrets: Sequence[Secrets]
-    split: RowSplit
-    task: Task | None
-    seed: int
+    def __init__(
+        self, frame: Any, roles: Any, secrets: Sequence[Secrets], max_rows: int | None, seed: int
+    ) -> None:
+        fitted, held, self.folds = parted(len(frame), max_rows, seed)
+        self.fitted, self.held = frame.iloc[fitted], frame.iloc[held].reset_index(drop=True)
+        self.roles: Mapping[str, list[Name]] = roles
+        self.n_rows, self.seed = len(frame), seed
+        chosen = shuffle(np.arange(len(held)), random_state=seed)[:MEASURED]
+        parts = vars(RowSplit.of(len(chosen), seed))
+        self.split = RowSplit(**{name: np.sort(chosen[part]) for name, part in parts.items()})
+        own = [secret.of(held) for secret in secrets]
+        self.secrets = [replace(each, pairs=pairs_to_attack(each, self.split)) for each in own]
+        self.task = task_of(next(iter(roles["task"]), None), frame_table(self.held))
+        self.within = 0.0 if self.task is None else max(_ALIKE, self.task.chance(chosen))
 
     def tried(self, candidate: Candidate) -> Candidate:
         """Fit a candidate and measure its release; where that fails it is refused."""
         try:
-            fitted = replace(candidate, estimator=candidate.fit_quietly(self.parts.fitted))
-            released = self.released(fitted)
+            with warnings.catch_warnings():  # of which the plan tells
+                warnings.simplefilter("ignore")
+                fitted = replace(candidate, estimator=candidate.fit(self.fitted))
+                released = self.released(fitted)
         except _REFUSALS as error:
             return replace(candidate, verdict="refused", reason=on_one_line(error))
         certificate = fitted.estimator.certificate_
@@ -281,33 +282,27 @@ class Measurer:
         There are no folds for a swap, which exchanges the rows of one table and learns from no
         other.
         """
-        held, pieces = self.parts.held, self.parts.folds
-        if not pieces or not candidate.estimator._fitted.mechanism.by_row:
-            pieces = [np.arange(len(held))]
-        frames = []
+        held, frames = self.held, []
+        folds = self.folds if candidate.estimator._fitted.mechanism.by_row else []
+        pieces = folds or [np.arange(len(held))]
         for piece in counted(pieces, "folds"):
-            others = np.setdiff1d(np.arange(len(held)), piece)
-            alone = len(pieces) == 1
-            drawn = copy.copy(
-                candidate.estimator if alone else candidate.fit_quietly(held.iloc[others])
-            )
+            fitted = candidate.fit(held.drop(index=piece)) if folds else candidate.estimator
+            drawn = copy.copy(fitted)
             drawn.random_state = self.seed
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                frames.append(drawn.transform(held.iloc[piece]))
+            frames.append(drawn.transform(held.iloc[piece]))
         return put_together(frames, pieces)
 
     def measured(self, candidate: Candidate, released: Any) -> Candidate:
         """Return a candidate with the figures of released rows."""
-        held, names = self.parts.held, [*self.columns, *self.beside]
-        change, equal = changes(held, released, self.columns)
-        after, before = (seen(frame, names) for frame in (released, held))
+        public, known = self.roles["public"], self.roles["known"]
+        change, equal = changes(self.held, released, public)
+        after, before = (seen(frame, [*public, *known]) for frame in (released, self.held))
         return replace(
             candidate,
             change=change,
             rows_equal=float(equal.all(axis=1).mean()),
-            attack=attacked(after, self.secrets, self.split, attackers()),
             task=math.nan if self.task is None else self.task.score(after, before, self.split),
+            **attacked(after, self.secrets, self.split, attackers()),
         )
 
 

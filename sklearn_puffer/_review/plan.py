@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Integral
 from typing import Any
 
 from sklearn_puffer._base import check_count, check_positive, counted
-from sklearn_puffer._documents import Document, Page, Section, jsonable
+from sklearn_puffer._documents import Document, Page, Section, __version__, jsonable, utc_now
 from sklearn_puffer._review.exact_tests import Budget
 from sklearn_puffer._review.readers import in_memory
 from sklearn_puffer._tables import Name, records_frame
@@ -29,8 +27,9 @@ ESTIMATES = (
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 NEARLY = 0.9  # share of what constants change, from which on the advice says so
 VERDICTS = ("holds", "struck out", "does not hold", "refused")
-_ESTIMATED = ("change", "rows_equal", "attack", "low", "high", "task")  # on a curve
-_DECIMALS = 3  # of these, so that a curve is printed on lines of 80
+_ESTIMATED = ["change", "rows_equal", "attack", "low", "high", "task"]
+_TABLE = ["setting", "promise", "verdict", *_ESTIMATED, "loss", "reason"]
+_DECIMALS = 3  # of what is estimated, so that a curve is printed on lines of 80
 
 
 @dataclass(frozen=True)
@@ -57,36 +56,6 @@ class ColumnFacts:
     missing: int = 0
     remark: str = ""
 
-    @property
-    def numeric(self) -> bool:
-        """Whether bins are possible."""
-        return self.kind in ("number", "whole number", "date", "identifier")
-
-
-@dataclass(frozen=True)
-class Attacked:
-    """The best attack that was found: an estimate, on rows that nobody fitted.
-
-    Attributes
-    ----------
-    attacker : str
-        Which attacker it was.
-    auc, low, high : float
-        Area under the ROC curve, and its 95 % interval (DeLong's).
-    least : float
-        The largest lower end over all attackers and pairs, at a level that is corrected for their
-        number (Bonferroni's).
-    """
-
-    attacker: str
-    auc: float
-    low: float
-    high: float
-    least: float
-
-    def __str__(self) -> str:
-        return f"{self.auc:.3f} ({self.low:.3f} to {self.high:.3f})"
-
 
 @dataclass(frozen=True)
 class Candidate:
@@ -94,7 +63,7 @@ class Candidate:
 
     Attributes
     ----------
-    label, promise : str
+    setting, promise : str
         What it is, in words, and for whom its guarantee holds.
     kind : type or None
         The class of the estimator; None of the rows as they are, and of constants.
@@ -102,13 +71,20 @@ class Candidate:
         Of the estimator.
     label_column : str, int or None
         The column that is given as y.
-    verdict : {"holds", "struck out", "does not hold", "refused"}
+    verdict : {"holds", "struck out", "does not hold", "refused", ""}
+        Empty where there is no estimator.
     reason : str
         Why it is not proposed.
     change, rows_equal : float
         Mean change in standard deviations, and the share of rows that are equal.
-    attack : Attacked or None
-        The best attack that was found; None where rows are too few.
+    attacker : str
+        The best attack that was found on rows that nobody fitted.
+    attack, low, high : float
+        Its area under the ROC curve, an estimate, with the 95 % interval (DeLong's); NaN where
+        rows are too few.
+    least : float
+        The largest lower end over all attackers and pairs, at a level that is corrected for their
+        number (Bonferroni's).
     task : float
         Score on true rows; NaN without a task.
     loss : float
@@ -117,7 +93,7 @@ class Candidate:
         Fitted.
     """
 
-    label: str
+    setting: str
     promise: str = ""
     kind: Any = None
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -126,7 +102,11 @@ class Candidate:
     reason: str = ""
     change: float = math.nan
     rows_equal: float = math.nan
-    attack: Attacked | None = None
+    attacker: str = ""
+    attack: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    least: float = math.nan
     task: float = math.nan
     loss: float = math.nan
     estimator: Any = field(default=None, compare=False, repr=False)
@@ -134,18 +114,12 @@ class Candidate:
     def at(self, **changed: Any) -> Candidate:
         """Return the same with other parameters, of which nothing was measured."""
         params = {**self.params, **changed}
-        return Candidate(self.label, self.promise, self.kind, params, self.label_column)
+        return Candidate(self.setting, self.promise, self.kind, params, self.label_column)
 
     def fit(self, rows: Any) -> Any:
         """Return the fitted estimator."""
         y = None if self.label_column is None else rows[self.label_column]
         return self.kind(**self.params).fit(rows, y)
-
-    def fit_quietly(self, rows: Any) -> Any:
-        """Return the fitted estimator without the warnings of `fit`, which the plan tells."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return self.fit(rows)
 
     @property
     def allowed(self) -> float:
@@ -153,23 +127,35 @@ class Candidate:
 
         NaN where it leaves more of some pairs, or known columns tell by themselves.
         """
-        params = self.params
-        if params.get("secret_pairs", "all") != "all" or any(
-            params.get(name) is not None for name in ("known", "metric", "secret_groups")
-        ):
+        params, more = self.params, ("known", "metric", "secret_groups")
+        pairs = params.get("secret_pairs", "all")
+        if pairs != "all" or any(params.get(name) is not None for name in more):
             return math.nan
         return Budget.of(params["epsilon"], params.get("delta", 0.0), params.get("alpha")).auc()
+
+    @property
+    def attack_found(self) -> str:
+        """The best attack with its interval, in words; empty where there is none."""
+        found = f"{self.attack:.3f} ({self.low:.3f} to {self.high:.3f})"
+        return "" if math.isnan(self.attack) else found
+
+    @property
+    def standing(self) -> str:
+        """For whom it is proven, or why it is not proposed."""
+        if self.verdict == "holds":
+            return f"a reader {self.promise}"
+        return f"{self.verdict}, {self.reason.rstrip('.')}"
 
     def judged(self, *, holds: bool) -> Candidate:
         """Return it with its verdict, and the reason where it is not to be proposed."""
         if not holds:
             return replace(self, verdict="does not hold", reason="its certificate does not hold")
-        attack, allowed = self.attack, self.allowed
-        if attack is None or math.isnan(allowed) or attack.least <= allowed:
+        allowed = self.allowed
+        if not self.least > allowed:
             return self
         reason = (
-            f"on rows that were not fitted the attack {shown(attack.attacker)} reaches AUC "
-            f"{attack.auc:.3f}, for certain more than {attack.least:.3f} (95 %, corrected for all "
+            f"on rows that were not fitted the attack {shown(self.attacker)} reaches AUC "
+            f"{self.attack:.3f}, for certain more than {self.least:.3f} (95 %, corrected for all "
             f"attacks), where such a guarantee leaves {allowed:.3f}"
         )
         return replace(self, verdict="struck out", reason=reason)
@@ -178,23 +164,9 @@ class Candidate:
         """Return whether it is kept, and changes less than constants do, or a share of that."""
         return self.verdict == "holds" and self.change < share * bare.change
 
-    def record(self) -> dict[str, Any]:
-        """Return the row of a plan's table."""
-        attack = self.attack
-        ends = (math.nan,) * 3 if attack is None else (attack.auc, attack.low, attack.high)
-        return {
-            "setting": self.label,
-            "promise": self.promise,
-            "verdict": "" if self.kind is None else self.verdict,
-            **{name: getattr(self, name) for name in ("change", "rows_equal")},
-            **dict(zip(("attack", "low", "high"), ends, strict=True)),
-            **{name: getattr(self, name) for name in ("task", "loss")},
-            "reason": self.reason,
-        }
-
     def to_dict(self) -> dict[str, Any]:
-        """Return the same, and the estimator with its parameters, for JSON."""
-        record = {key: plain(value) for key, value in self.record().items()}
+        """Return the row of a plan's table, and the estimator with its parameters, for JSON."""
+        [record] = records([self], _TABLE)
         named = {} if self.kind is None else {"estimator": self.kind.__name__}
         params = {key: on_one_line(repr(value)) for key, value in self.params.items()}
         return {**record, **named, "params": params}
@@ -216,7 +188,7 @@ def ranked(rows: Sequence[Candidate], bare: Candidate, width: float) -> list[Can
     def order(row: Candidate) -> tuple[Any, ...]:
         change = math.inf if math.isnan(row.change) else row.change
         behind = 0.0 if not row.task < best - width else best - row.task
-        return not row.is_useful(bare), VERDICTS.index(row.verdict), behind, change, row.label
+        return not row.is_useful(bare), VERDICTS.index(row.verdict), behind, change, row.setting
 
     return sorted(rows, key=order)
 
@@ -279,8 +251,8 @@ class Plan(Document):
     n_held: int = 0
     seed: int = 0
     measurer: Any = field(default=None, compare=False, repr=False)
-    version: str = ""
-    date: str = field(default="", compare=False)
+    version: str = __version__
+    date: str = field(default_factory=utc_now, compare=False)
     name: str = field(default="", compare=False)
 
     @property
@@ -289,8 +261,7 @@ class Plan(Document):
 
         ``use`` says what the plan does with it, and ``kind`` what it holds.
         """
-        records = [tuple(vars(fact).values()) for fact in self.facts]
-        frame = records_frame(records, tuple(ColumnFacts.__dataclass_fields__))
+        frame = framed(self.facts, list(ColumnFacts.__dataclass_fields__))
         return frame.set_index("name").rename_axis(None)
 
     @property
@@ -301,8 +272,7 @@ class Plan(Document):
         AUC of the best attack found, ``low`` and ``high`` its 95 % interval: estimates, and means
         over rows. The two rows above have the index "".
         """
-        records = [row.record() for row in (self.raw, self.bare, *self.trials)]
-        frame = records_frame([tuple(each.values()) for each in records], tuple(records[0]))
+        frame = framed((self.raw, self.bare, *self.trials), _TABLE)
         frame.index = ["", "", *range(len(self.trials))]
         return frame
 
@@ -332,7 +302,7 @@ class Plan(Document):
         """
         row = self._row(k)
         if row.estimator is None:
-            raise ValueError(f"row {k} was {row.verdict}: {row.reason.rstrip('.')}; take another.")
+            raise ValueError(f"row {k} was {row.standing}; take another.")
         return row.estimator if refit is None else row.fit(in_memory(refit, "a plan"))
 
     noiser = estimator  # as it was called before there were three
@@ -343,9 +313,7 @@ class Plan(Document):
                 "k is None: this plan proposes no setting; see its advice(), and choose a row of "
                 "its .table yourself, such as k=0."
             )
-        if isinstance(k, bool) or not isinstance(k, Integral):
-            raise TypeError(f"k must be the number of a row, got {quoted(k)}; look at the .table.")
-        if not 0 <= k < len(self.trials):
+        if check_count(k, "k", minimum=0) >= len(self.trials):
             raise IndexError(
                 f"k={quoted(k)} is no row of this plan, which has {len(self.trials)}; look at "
                 "its .table."
@@ -366,7 +334,7 @@ class Plan(Document):
             Which row to release with and for which reader that is proven, or what to give up.
         """
         if all(row.estimator is None for row in self.trials):
-            reasons = [f"{row.label} {row.verdict}, {row.reason}" for row in self.trials]
+            reasons = [f"{row.setting} {row.standing}" for row in self.trials]
             return f"No setting could be measured: {'; '.join(reasons) or 'there is none'}."
         more = (
             "Fewer columns may keep more, which was not measured: plan with less in public=, or "
@@ -380,21 +348,22 @@ class Plan(Document):
         row = self.trials[0]
         task = f", {self.score} {row.task:.3f} for {shown(self.task)}"
         task = "" if math.isnan(row.task) else task
-        attack = f", and the best attack found reaches AUC {row.attack}" if row.attack else ""
-        advice = (
-            f"Release with row 0, {row.label}, which is proven for a reader {row.promise}: a value "
+        attack = f", and the best attack found reaches AUC {row.attack_found}"
+        said = [
+            f"Release with row 0, {row.setting}, which is proven for {row.standing}: a value "
             f"changes by {row.change:.3g} standard deviations (a constant in its place: "
             f"{self.bare.change:.3g}), {row.rows_equal:.0%} of the rows stay as they are{task}"
-            f"{attack} (estimates)."
-        )
+            f"{attack if row.attack_found else ''} (estimates)."
+        ]
         if task and len(self.trials) > 1:
-            advice += (
-                f" Rows whose {self.score} is within {self.within:.2g} of the best, as chance has "
+            said.append(
+                f"Rows whose {self.score} is within {self.within:.2g} of the best, as chance has "
                 "it on the rows that were measured, are alike: there the least change decides."
             )
-        if row.is_useful(self.bare, NEARLY):
-            return advice
-        return f"{advice} That is nearly what constants change. {more}"
+        if not row.is_useful(self.bare, NEARLY):
+            said.append(f"That is nearly what constants change. {more}")
+        said.append("Whether its releases keep the guarantee was not tested: an audit does that.")
+        return " ".join(said)
 
     def curve(
         self,
@@ -419,33 +388,27 @@ class Plan(Document):
         -------
         DataFrame
             With ``epsilon`` or ``n_prototypes``, ``change``, ``rows_equal``, ``attack``, ``low``,
-            ``high``, ``task``, the proven ``loss``, and ``allowed``, the AUC that the guarantee
-            leaves; estimates have three decimals.
+            ``high``, ``task`` and the proven ``loss``; estimates have three decimals.
 
         Raises
         ------
         ValueError
-            If the plan holds no rows, as one that was read from JSON, the row was not measured, or
-            its estimator has no typical rows.
+            If the row was not measured, or its estimator has no typical rows.
         """
-        row = self._row(k)
-        if row.estimator is None or self.measurer is None:
-            raise ValueError(f"row {k} was not measured, so there is no curve; take another.")
-        if n_prototypes is not None and "n_prototypes" not in row.estimator.get_params():
-            raise ValueError(f"row {k}, {row.label}, has no n_prototypes; take typical rows.")
+        row, has = self._row(k), self.estimator(k).get_params()
         name, argument, values = "epsilon", "epsilons", epsilons
+        check: Any = check_positive if n_prototypes is None else check_count
         if n_prototypes is not None:
             name, argument, values = "n_prototypes", "n_prototypes", n_prototypes
+        if name not in has:
+            raise ValueError(f"row {k}, {row.setting}, has no {name}; take typical rows.")
         if isinstance(values, str) or not isinstance(values, Iterable):
             raise TypeError(f"{argument} must be a list, got {quoted(values)}; give one: [1, 2].")
-        check: Any = check_positive if n_prototypes is None else check_count
-        records, values = [], [check(each, argument) for each in values]
-        for value in counted(values, "fits"):
-            found = self.measurer.tried(row.at(**{name: value}))
-            figures = found.record()
-            estimates = (round(figures[each], _DECIMALS) for each in _ESTIMATED)
-            records.append((value, *estimates, found.loss, found.allowed))
-        return records_frame(records, (name, *_ESTIMATED, "loss", "allowed"))
+        values = [check(each, argument) for each in values]
+        found = [self.measurer.tried(row.at(**{name: each})) for each in counted(values, "fits")]
+        frame = framed(found, [*_ESTIMATED, "loss"]).round(dict.fromkeys(_ESTIMATED, _DECIMALS))
+        frame.insert(0, name, values)
+        return frame
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain Python values, for JSON.
@@ -456,43 +419,34 @@ class Plan(Document):
             With the advice, the columns, the settings by rank, and how the rows were split;
             figures that are not known are None.
         """
-        keys = ("task", "name", "version", "date", "epsilon", "score", "seed")
+        keys = ["sensitive", "notes", "task", "name", "version", "date", "epsilon", "score", "seed"]
+        [own] = records([self], [*keys, "n_rows", "n_fitted", "n_held"])
         return {
             "kind": "sklearn_puffer.plan/7",
             "internal": INTERNAL,
             "advice": self.advice(),
-            "sensitive": [plain(name) for name in self.sensitive],
-            **{key: plain(getattr(self, key)) for key in (*keys, "n_rows", "n_fitted", "n_held")},
+            **own,
             "columns": records(self.facts),
             "raw": self.raw.to_dict(),
             "constants": self.bare.to_dict(),
             "settings": [{"row": k, **row.to_dict()} for k, row in enumerate(self.trials)],
-            "notes": list(self.notes),
         }
 
     def _page(self) -> Page:
         about = f" of {shown(self.name)}" if self.name else ""
         names = ", ".join(shown(name) for name in self.sensitive)
         title = f"Plan for a release{about} that protects {names} at epsilon {self.epsilon:g}."
-        raw = f" Of the rows as they are, the best attack found reaches AUC {self.raw.attack}."
         how = f"fitted to {self.n_fitted:,} rows and measured on {self.n_held:,} others"
-        if self.measurer is not None and (folds := len(self.measurer.parts.folds)):
+        if folds := len(self.measurer.folds):
             how = f"measured on all {self.n_held:,} rows in {folds} parts, each by a fit of others"
-        split = f"Settings were {how}, split by seed {self.seed}.{raw if self.raw.attack else ''}"
-        told = []
-        for k, row in enumerate(self.trials):
-            said = f"{row.verdict}, {row.reason.rstrip('.')}"
-            said = f"a reader {row.promise}" if row.verdict == "holds" else said
-            told.append(f"row {k}, {row.label}: {said}.")
-        left_out = [
-            f"{quoted(fact.name)} is left out: {fact.remark}."
-            for fact in self.facts
-            if fact.use == "leave out"
-        ]
+        split = f"Settings were {how}, split by seed {self.seed}."
+        if found := self.raw.attack_found:
+            split += f" Of the rows as they are, the best attack found reaches AUC {found}."
+        told = [f"row {k}, {row.setting}: {row.standing}." for k, row in enumerate(self.trials)]
         sections = [
             self._settings(),
             Section("For whom each guarantee holds", sentences=told),
-            Section("What else to know", sentences=[*self.notes, *left_out]),
+            Section("What else to know", sentences=self.notes),
         ]
         return Page(title, [self.advice(), split, ESTIMATES, INTERNAL], sections)
 
@@ -508,9 +462,9 @@ class Plan(Document):
         cells = [["row", "way", "change", "rows", "task", "attack", "loss"]]
         of = [(str(k), row) for k, row in enumerate(self.trials) if math.isfinite(row.change)]
         for k, row in [("", self.raw), ("", self.bare), *of]:
-            told = [row.label, f"{row.change:.3f}", f"{row.rows_equal:.0%}"]
-            told += [_figure(row.task, ".3f"), str(row.attack or ""), _figure(row.loss, ".3g")]
-            cells.append([k + " (no)" * (row.verdict != "holds"), *told])
+            told = [row.setting, f"{row.change:.3f}", f"{row.rows_equal:.0%}"]
+            told += [_figure(row.task, ".3f"), row.attack_found, _figure(row.loss, ".3g")]
+            cells.append([k + " (no)" * (row.verdict in VERDICTS[1:]), *told])
         return Section("Settings", note, cells)
 
 
@@ -518,13 +472,18 @@ def _figure(value: float, form: str) -> str:
     return "" if math.isnan(value) else format(value, form)
 
 
-def records(figures: Iterable[Any]) -> list[dict[str, Any]]:
-    """Return dataclasses for JSON."""
-    return [{key: plain(value) for key, value in vars(each).items()} for each in figures]
+def framed(figures: Iterable[Any], names: Sequence[str]) -> Any:
+    """Return fields of dataclasses as a DataFrame."""
+    return records_frame([tuple(getattr(each, name) for name in names) for each in figures], names)
+
+
+def records(figures: Iterable[Any], names: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return fields of dataclasses for JSON, all of them if none are named."""
+    return [{key: plain(getattr(each, key)) for key in names or vars(each)} for each in figures]
 
 
 def plain(value: Any) -> Any:
     """Return a value for JSON: None where a number has no meaning."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else "infinity" if value > 0.0 else "-infinity"
-    return jsonable(value)
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    return "-infinity" if value == -math.inf else jsonable(value)
