@@ -36,6 +36,7 @@ from sklearn_puffer._release import TableRelease
 from sklearn_puffer.cli import commands, main
 from sklearn_puffer.cli.files import CsvLayout, TableFile
 from sklearn_puffer.cli.settings import as_typed
+from sklearn_puffer.datasets import make_people
 
 pytestmark = pytest.mark.usefixtures("quick_attackers")
 
@@ -213,11 +214,13 @@ def test_another_draw_of_typical_rows_is_warned_of_unless_it_is_keyed(
 def test_a_release_that_nothing_counts_is_warned_of_and_no_other_one(fitted, capsys):
     assert main(["ledger", "create", "l", "r.json"]) == 0
     sentence = "nothing counts this one, and the certificate is for 1 release(s) of a row"
-    ways = [([], 1), (["--row-id", "client"], 1), (KEYED, 0), (["--ledger", "l"], 0)]
-    for n, (how, said) in enumerate(ways):
+    by_id = "--row-id without a key each run draws anew"
+    ways = [([], 1, 0), (["--row-id", "client"], 1, 1), (KEYED, 0, 0), (["--ledger", "l"], 0, 0)]
+    for n, (how, *said) in enumerate(ways):
         capsys.readouterr()
         assert main(["release", "r.json", "in.csv", f"{n}.csv", *how]) == 0
-        assert capsys.readouterr().err.count(sentence) == said
+        err = capsys.readouterr().err
+        assert [err.count(sentence), err.count(by_id)] == said
 
 
 def test_swaps_of_files_that_share_people_are_warned_of_and_refused_by_a_ledger(folder, capsys):
@@ -248,21 +251,88 @@ def test_swaps_of_files_that_share_people_are_warned_of_and_refused_by_a_ledger(
     ],
     ids=["noise", "typical rows", "swap"],
 )
-def test_dates_of_a_csv_file_are_dates_where_their_type_is_told_in_fit(folder, capsys, how):
+def test_dates_of_a_csv_file_are_dates_unless_another_type_is_told(folder, capsys, how):
     typed = ["--sensitive", "loan", "--public", "since", *how]
-    assert main(["fit", "in.csv", "s.json", *typed]) == 2
-    way = "parse dates (--type COLUMN=date) or numbers (--type COLUMN=float) and name the column in"
-    assert f"{way} --public" in told(capsys)
-    assert main(["fit", "in.csv", "s.json", *typed, "--type", "since=date"]) == 0
+    assert main(["fit", "in.csv", "s.json", *typed, "--type", "since=string"]) == 2
+    way = "parse dates (--type COLUMN=date) and name it in --public"
+    assert way in told(capsys)
+    assert main(["fit", "in.csv", "s.json", *typed]) == 0
     assert main(["release", "s.json", "in.csv", "out.csv", *KEYED]) == 0
     released = pd.read_csv("out.csv")["since"]
     assert pd.to_datetime(released, format="%Y-%m-%d").between("2020-01-01", "2021-12-31").all()
 
 
+@pytest.mark.parametrize("mechanism", ["noise", "typical-rows", "swap"])
+def test_the_refusal_of_a_raw_table_prints_the_command_that_releases_the_rest(
+    tmp_path, monkeypatch, capsys, mechanism
+):
+    monkeypatch.chdir(tmp_path)
+    make_people(300, random_state=0).to_csv("people.csv", index=False)
+    ids = ["--ids", "client"] * (mechanism == "swap")
+    asked = ["fit", "people.csv", "r.json", "--sensitive", "ill", "--mechanism", mechanism, *ids]
+    assert main([*asked, "--epsilon", "3"]) == 2
+    said = capsys.readouterr().err
+    for name in ("mail", "since") if ids else ("client", "mail", "since"):
+        assert f"column '{name}' " in said
+    command = shlex.split(said.splitlines()[-1].partition("to release the other columns: ")[2])
+    assert command[1 : len(asked) + 1] == asked
+    assert main(command[1:]) == 0
+    assert main(["fit", "people.csv", "r.json", "--sensitive", "sick"]) == 2
+    assert "to release the other columns" not in capsys.readouterr().err
+
+
+def test_dates_are_found_where_every_value_is_one(tmp_path):
+    days = {"leap": "2020-02-29", "thirty": "2020-04-31", "short": "2020-2-1", "code": "2020-01-00"}
+    path = tmp_path / "days.csv"
+    path.write_text(
+        "\n".join(",".join(["2021-12-31"] * 4) if k else ",".join(days) for k in (0, 1))
+    )
+    with path.open("a") as file:
+        file.write("\n" + ",".join(days.values()) + "\n")
+    types = TableFile(path, CsvLayout()).found_types()
+    assert types == {**dict.fromkeys(days, "string"), "leap": "date"}
+
+
+WRONG_WORDS = {
+    "an option's choice": (
+        ["report", "r.json", "--external"],
+        "try puffer report --kind external.",
+    ),
+    "a choice of another command": (["plan", "in.csv", "--external"], "puffer report --kind exter"),
+    "an option of others": (
+        ["audit", "r.json", "in.csv", "--sensitive", "loan"],
+        "puffer audit takes no --sensitive; try puffer fit --sensitive or puffer plan --sensitive.",
+    ),
+    "a misspelt option": (["fit", "in.csv", "s.json", "--sensitiv", "loan"], "'--sensitive'?"),
+    "one file too many": (
+        ["release", "r.json", "in.csv", "o.csv", "x"],
+        "try puffer release --help",
+    ),
+    "a wrong mechanism": (
+        ["fit", "in.csv", "s.json", "--mechanism", "rows"],
+        "(choose from 'noise', 'typical-rows', 'swap'); puffer fit --help",
+    ),
+    "no file": (["fit", "in.csv"], "are required: ARTIFACT; puffer fit --help"),
+    "no command": ([], "are required: COMMAND; puffer --help"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_WORDS)
+def test_words_that_a_command_does_not_take_are_refused_in_a_line_with_the_way_out(
+    fitted, capsys, case
+):
+    words, way = WRONG_WORDS[case]
+    assert main(words) == 2
+    [said] = capsys.readouterr().err.splitlines()
+    assert said.startswith("puffer: ")
+    assert way in said
+
+
 def test_each_fault_of_a_column_has_a_line_and_names_options(folder, capsys):
     make_table().assign(owner=None, income=np.nan).to_csv("in.csv", index=False)
     assert main(["fit", "in.csv", "s.json", "--sensitive", "loan"]) == 2
-    first, *lines = capsys.readouterr().err.splitlines()
+    first, *lines, way = capsys.readouterr().err.splitlines()
+    assert way.startswith("puffer: to release the other columns: puffer fit in.csv s.json --sens")
     assert first.endswith(f"{len(lines)} faults were found in the columns of the table:")
     assert all(line.startswith("  column '") and "--" in line for line in lines)
     assert not re.search(r"\bX\b|[a-z]=", "".join(lines))
@@ -387,7 +457,7 @@ def test_plan_takes_every_parameter_of_the_function_but_the_table(capsys):
 
 def test_a_key_is_never_an_argument_that_a_list_of_processes_shows(fitted, capsys):
     assert main(["release", "r.json", "in.csv", "out.csv", "--row-id", "client", "--key", "k"]) == 2
-    assert "unrecognized arguments: --key" in capsys.readouterr().err
+    assert "puffer release takes no --key (did you mean" in capsys.readouterr().err
 
 
 # -------------------------------------------------------------------------------------- releasing
@@ -489,7 +559,7 @@ def test_a_column_has_the_type_that_all_of_its_values_have(tmp_path):
     rows = file.rows(file.found_types())
     assert rows["zip"].to_pylist() == ["007", "010", "007"]
     found = dict(zip(rows.column_names, map(str, rows.schema.types), strict=True))
-    others = {"flag": "bool", "x": "double", "^n.*$": "int64", "big": "int64"}
+    others = {"day": "date32[day]", "flag": "bool", "x": "double", "^n.*$": "int64", "big": "int64"}
     assert found == {**dict.fromkeys(found, "string"), **others}
 
 

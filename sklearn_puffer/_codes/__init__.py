@@ -9,7 +9,6 @@ from sklearn_puffer._codes.columns import (
     rule_of,
 )
 from sklearn_puffer._codes.counting import (
-    WAY_OF_TEXT,
     CodeArray,
     Coded,
     CountedRows,
@@ -19,6 +18,7 @@ from sklearn_puffer._codes.counting import (
     hardly_repeats,
     identifier_kind,
     tally,
+    way_of_text,
 )
 from sklearn_puffer._codes.secrets import (
     NO_SECRETS,

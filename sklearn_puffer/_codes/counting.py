@@ -8,6 +8,7 @@ value of which is different looks like an identifier.
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -303,16 +304,29 @@ def check_no_identifier(
         why = "looks like an identifier: "
         why += f"{n_different:,} values in {n_rows:,} rows are different"
     way = "leave it out of X, or name it in public= if it is to be released"
-    way = WAY_OF_TEXT if what == "text" else way
+    way = way_of_text(values) if what == "text" else way
     stays = f"; if it only names people, ids={name!r} keeps it with them" if ids else ""
     raise ValueError(f"column {name!r} {why}; {way}{stays}.")
 
 
-WAY_OF_TEXT = (
-    "leave it out of X or of public=, merge its values, or parse dates (pd.to_datetime) or numbers "
-    "(pd.to_numeric) and name the column in public="
-)
-"""The way out for text that hardly repeats."""
+_WAYS_OF_TEXT = {
+    r".+@.+": "as mail addresses identify people",
+    r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}": "or parse dates (pd.to_datetime) and name it in public=",
+    r"[-+]?[\d.,]+": "or parse numbers (pd.to_numeric) and name it in public=",
+    "": "or merge its values",
+}
+
+
+def way_of_text(values: Values) -> str:
+    """Return the way out for text that hardly repeats.
+
+    >>> way_of_text(Values("category", np.array([0, 1]), None, ("2019-03-05", "2021-06-01")))
+    'leave it out of X or of public=, or parse dates (pd.to_datetime) and name it in public='
+    """
+    levels = values.used_levels() if values.levels else []
+    texts = [str(level) for level in levels[:_LEAST_KEYS]]
+    ways = (way for start, way in _WAYS_OF_TEXT.items() if all(re.match(start, t) for t in texts))
+    return f"leave it out of X or of public=, {next(ways)}"
 
 
 def identifier_kind(values: Values, weights: Array | None = None) -> str:

@@ -12,7 +12,6 @@ import numpy as np
 
 from sklearn_puffer._base import check_count, check_positive, check_verbose, counted, listening
 from sklearn_puffer._codes import (
-    WAY_OF_TEXT,
     Secret,
     SecretRule,
     bins_of,
@@ -20,6 +19,7 @@ from sklearn_puffer._codes import (
     refuse_values,
     resolve,
     secret_pairs_of,
+    way_of_text,
 )
 from sklearn_puffer._microaggregator import PufferfishMicroaggregator
 from sklearn_puffer._noiser import PufferfishNoiser
@@ -58,7 +58,7 @@ def _fact(table: Table, name: Name, use: str, *, named: bool, ordered: bool) -> 
         ("date", values.unit is not None or (what == "date" and len(data) > 0), _DATES),
         ("nothing", not len(data), "every value is missing"),
         ("unreadable", values.kind == "float" and not np.isfinite(data).all(), _INFINITE),
-        ("text", what == "text", f"{alike}; {WAY_OF_TEXT}"),
+        ("text", what == "text", f"{alike}; {way_of_text(values)}"),
         ("identifier", what == "number" and not ordered, f"{alike}; {_IDS}"),
         ("order", ordered or values.ordered, ""),
         (_KINDS.get(values.kind, "category"), True, ""),

@@ -1,17 +1,28 @@
-"""The parser of the command line, its help, and the exit status."""
+"""Release a table so that its public columns tell little about sensitive ones.
+
+  puffer plan adult.csv --sensitive race     (compares ways, and tells the command that fits)
+  puffer fit adult.csv release.json --mechanism typical-rows --sensitive race
+  puffer report release.json
+  puffer audit release.json held_out.csv     (with rows that were not in fit)
+  puffer release release.json adult.csv released.csv
+
+Files are read by pyarrow, which comes with pip install "sklearn-puffer[cli]", in a checkout with
+pip install ".[cli]".
+"""
 
 from __future__ import annotations
 
 import argparse
 import inspect
 import os
+import re
 import signal
 import sys
 import threading
 import traceback
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from sklearn_puffer.cli.settings import (
     FINE,
@@ -30,16 +41,6 @@ from sklearn_puffer.cli.settings import (
     typed_of,
     value_of,
 )
-
-_TOP = """
-Release a table so that its public columns tell little about sensitive ones.
-
-  puffer plan adult.csv --sensitive race --public age --public education
-  puffer fit adult.csv release.json --sensitive race --public age --public education
-  puffer report release.json
-  puffer audit release.json held_out.csv
-  puffer release release.json adult.csv released.csv
-"""
 
 _A_FILE = "a .parquet, .csv or .tsv file"
 
@@ -78,10 +79,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"puffer {__version__}")
         return FINE
     try:
-        args = _parser(words).parse_args(words)
-    except SystemExit as end:  # argparse has written the error
+        args, strange = _parser(words).parse_known_args(words)
+    except SystemExit as end:  # the error is written
         return int(end.code or 0)
+    if strange:
+        tell(_about_strange(args.command, strange))
+        return WRONG
+    args.words = words
     return _run(args)
+
+
+def _about_strange(command: str, strange: Sequence[str]) -> str:
+    """Return the error about words that a command does not take."""
+    from sklearn_puffer._words import meant, on_one_line  # slow to import
+
+    word = next((each for each in strange if each.startswith("-")), strange[0]).partition("=")[0]
+    parsers = _parser(["fit", "plan", "audit"]).commands.choices
+    usages = {name: " ".join(parser.format_usage().split()) for name, parser in parsers.items()}
+    ways = [f"puffer {name} {way}" for name in usages if (way := _option_in(usages[name], word))]
+    near = "" if ways else meant(word, re.findall(r"--[a-z-]+", usages[command]))
+    remedy = " or ".join(ways) or f"puffer {command} --help"
+    return f"{command}: error: puffer {command} takes no {on_one_line(word)}{near}; try {remedy}."
+
+
+def _option_in(usage: str, word: str) -> str:
+    """Return an option of this name, or with this choice, of a command; "" if it has none.
+
+    >>> _option_in("puffer report [--kind {internal,external}]", "--external")
+    '--kind external'
+    """
+    choice = re.escape(word.removeprefix("--"))
+    found = re.search(rf"(--[a-z-]+) {{[^}}]*\b{choice}\b|(?<!\S)\[?(--{choice})(?![\w-])", usage)
+    if not found or not word.startswith("--"):
+        return ""
+    return found[2] or f"{found[1]} {word[2:]}"
 
 
 def _run(args: Any) -> int:
@@ -114,17 +145,19 @@ def _run(args: Any) -> int:
         if args.traceback:
             sys.stderr.write(traceback.format_exc())
         tell(f"{args.command}: error: {message_of(error)}")
+        for note in getattr(error, "__notes__", ()):
+            tell(note)
         return NO_PROMISE if isinstance(error, UncertifiedError | OverspentError) else WRONG
     finally:
         if before is not None:
             signal.signal(signal.SIGTERM, before)
 
 
-def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+def _parser(words: Sequence[str]) -> _Parser:
     """Return the parser; only the command in ``words`` gets the parameters of its function."""
-    top = _Parser(prog="puffer", description=_TOP, epilog=_STATUS)
+    top = _Parser(prog="puffer", description=__doc__, epilog=_STATUS)
     top.add_argument("--version", action="store_true", help="show the version and exit")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    top.commands = commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for add in (_fit, _plan, _release, _check, _audit, _report):
         name = add.__name__.removeprefix("_")
         parser = _command(commands, name, inspect.getdoc(add) or "", name)
@@ -140,12 +173,18 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that keeps the lines of texts and takes no abbreviations."""
+    """A parser that keeps the lines of texts, takes no abbreviations, and refuses in a sentence."""
+
+    commands: Any
 
     def __init__(self, **options: Any) -> None:
         super().__init__(
             formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options
         )
+
+    def error(self, message: str) -> NoReturn:
+        tell(f"error: {message}; {self.prog} --help shows more.")
+        raise SystemExit(WRONG)
 
 
 def _command(commands: Any, name: str, doc: str, run: str) -> argparse.ArgumentParser:
@@ -202,7 +241,6 @@ def _fit(parser: argparse.ArgumentParser) -> None:
     text = "noise (the default), typical-rows or swap"
     parser.add_argument("--mechanism", choices=list(MECHANISMS), default="noise", help=text)
     _shared(parser)
-    parser.add_argument("--force", action="store_true", help="replace files that are there")
 
 
 def _plan(parser: argparse.ArgumentParser) -> None:
@@ -293,7 +331,6 @@ def _release(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--withhold", action="store_true", help=text)
     parser.add_argument("--note", default="", metavar="TEXT", help="a note in the ledger")
     _shared(parser)
-    parser.add_argument("--force", action="store_true", help="replace OUTPUT if it is there")
     parser.add_argument("--quiet", action="store_true", help="tell no progress")
 
 
@@ -388,11 +425,11 @@ def _persons(actions: Any) -> None:
 
 def _out(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FILE", help="a .txt, .html or .json file to write")
-    parser.add_argument("--force", action="store_true", help="replace the file if it is there")
 
 
 def _shared(parser: argparse.ArgumentParser) -> None:
-    """Add the options on CSV files."""
+    """Add the options on files."""
+    parser.add_argument("--force", action="store_true", help="replace files that are there")
     parser.add_argument("--separator", metavar="CHARACTER", help="between values of a CSV file")
     text = "what stands for a missing value in a CSV file, besides an empty one; repeat for several"
     parser.add_argument(

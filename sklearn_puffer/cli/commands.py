@@ -24,8 +24,11 @@ from sklearn_puffer import (
     PufferfishWarning,
 )
 from sklearn_puffer._base import listening
+from sklearn_puffer._codes import identifier_kind
 from sklearn_puffer._documents import WAYS, __version__, check_free, growing_file, templates
 from sklearn_puffer._release import TableRelease, keyed_mark, types_of
+from sklearn_puffer._tables import first_values, frame_table
+from sklearn_puffer._words import on_one_line
 from sklearn_puffer.cli.files import CsvLayout, TableFile, kind_of, write_table
 from sklearn_puffer.cli.settings import (
     FINE,
@@ -50,13 +53,38 @@ def fit(args: Any) -> None:
     _check_new("ARTIFACT", args.artifact, (".json",), {}, args)
     file = TableFile(args.table, layout_of(args))
     _check_repeated(args, file.names)
-    noiser.fit(file.rows(file.found_types()))
+    table = file.rows(file.found_types())
+    try:
+        noiser.fit(table)
+    except ValueError as error:
+        if command := _mended(args, table, parameters, str(error)):
+            error.add_note(f"to release the other columns: {on_one_line(command)}")
+        raise
     say(certificate_text(noiser.certificate_))
     artifact = noiser.to_json().encode()  # raises if the certificate does not hold
     private = args.mechanism != "noise"  # the others hold what only the steward may see
     with growing_file(args.artifact, force=args.force, private=private) as out:
         out.write(artifact)
-    tell(f"wrote {args.artifact}; puffer report {args.artifact} shows all of it")
+    released = shlex.join(["puffer", "release", args.artifact, args.table, "released.csv"])
+    tell(
+        f"wrote {args.artifact}; puffer report {args.artifact} shows all of it; {released} uses it"
+    )
+
+
+def _mended(args: Any, table: Any, parameters: Mapping[str, Any], error: str) -> str:
+    """Return the command that releases what can be, without what the error names; "" if none."""
+    given = (parameters.get(option) for option in NAMES)
+    named = {name for each in given for name in ([each] if isinstance(each, str) else each or ())}
+    columns, source = [name for name in table.column_names if name not in named], frame_table(table)
+    values = {name: first_values(source, name) for name in columns}
+    public = [name for name in columns if not identifier_kind(values[name])]
+    absent = [name for name in public if values[name].n_missing and args.mechanism == "noise"]
+    mended = [name for name in columns if name not in public or name in absent]
+    if parameters.get("public") or not any(repr(name) in error for name in mended):
+        return ""
+    words = [word for name in public for word in ("--public", name)]
+    words += ["--missing", "propagate"] * (bool(absent) and "missing" not in parameters)
+    return shlex.join(["puffer", *args.words, *words])
 
 
 def check_sensitive(command: str, parameters: Mapping[str, Any]) -> None:
@@ -180,11 +208,11 @@ def plan(args: Any) -> None:
     show(found, args)
     fits = (_fit_of(args, row) for row in found.trials if row.is_useful(found.bare))
     if (command := next(filter(None, fits), None)) is not None:
-        tell(f"to fit the best row that a command can fit: {command}")
+        tell(f"to fit the best row that a command can fit: {on_one_line(command)}")
     else:
         tell(
             "no command is told: no row that holds, and that a command can fit, changes less than "
-            "constants do; try a larger --epsilon, or fewer columns as --public."
+            f"constants do; try --epsilon {2 * found.epsilon:g}, or fewer columns as --public."
         )
 
 
@@ -342,8 +370,9 @@ def _warn_uncounted(noiser: TableRelease, args: Any) -> None:
         "tells more; count it in a ledger of them (--ledger, by puffer ledger create)."
     )
     if by_row:
+        why = "--row-id without a key" if args.row_id else "without --row-id and a key"
         sentence = (
-            "each run draws anew, nothing counts this one, and the certificate is for "
+            f"{why} each run draws anew, nothing counts this one, and the certificate is for "
             f"{noiser.certificate_.releases} release(s) of a row; use --ledger, or --row-id and "
             "--key-file to draw the same again."
         )

@@ -24,6 +24,8 @@ _PATTERNS = {
     "integer": r"^(0|-?[1-9][0-9]{0,17})$",
     # no leading zeros, and no more digits than a float has: those are ids
     "float": rf"^-?(0|[1-9][0-9]{{0,14}})(\.[0-9]*)?{_END}|^-?\.[0-9]+{_END}",
+    "date": r"^[0-9]{4}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|"
+    r"(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|[12][0-9]))$",
 }
 """A column has the first type whose pattern all its values match. Without one it is text."""
 

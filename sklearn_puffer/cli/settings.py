@@ -147,7 +147,6 @@ _WORDS = {
     "PersonLedger": "ledger of persons (--persons)",
     "Ledger.add adds": "the Python method Ledger.add adds",
     'exhausted="withhold"': "--withhold",
-    "noiser.to_json()": "puffer fit",
     "to_json() of a fitted estimator": "puffer fit",
     "it, or sensitive_features as in fit": "a table that has it",
     "see utility_": "see puffer report",
