@@ -244,8 +244,15 @@ class Notion(ABC):
         """
         return 1.0
 
-    def example(self) -> str:
+    def example(self, share: float = 0.01, whose: str = "") -> str:
         """Return an example of the guarantee: a reader to whom two secrets are equally probable.
+
+        Parameters
+        ----------
+        share : float, default=0.01
+            Another probability of a secret, where odds are bounded.
+        whose : str, default=""
+            What it is the share of, right behind it.
 
         Returns
         -------
@@ -254,10 +261,11 @@ class Notion(ABC):
         """
         most, told = percent_at_most(self.best_guess()), self.to_dict()
         if told["delta"] == 0.0 and told["alpha"] is None:
-            rare = percent_at_most(float(expit(logit(0.01) + told["epsilon"])))
+            share = min(max(round(share, 3), 0.001), 0.999)
+            rare = percent_at_most(float(expit(logit(share) + told["epsilon"])))
             return (
                 "For example: to such a reader an even chance between two secrets becomes at most "
-                f"{most}, and one of 1 % at most {rare}."
+                f"{most}, and one of {100.0 * share:g} %{whose} at most {rare}."
             )
         return (
             "For example: if two secrets are equally probable to such a reader before the release, "

@@ -1053,7 +1053,7 @@ def test_a_report_has_the_audit_that_is_asked_for(fitted, capsys):
     found = json.loads(Path("c.json").read_text())
     sections = {section["title"]: section for section in found["sections"]}
     figures = {row[0]: row[1:] for row in sections["At a glance"]["table"]["rows"]}
-    assert "2.72 times allowed" in figures["Surest attack"][1]
+    assert "2.72 times allowed" in figures["Nearest to the limit"][1]
     assert found["lines"][0].startswith("Audit: ")
     assert found["audit"]["n_given"] == 600
 

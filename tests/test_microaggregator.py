@@ -114,7 +114,10 @@ def test_two_readers_and_what_is_not_covered_have_a_line_each(rows):
     assert "Risk: a second independent release" in str(rows.certificate_)
     text = rows.certificate_.details()
     assert "A row that was not fitted: whoever knows the distribution" in text
-    assert "A fitted row: whoever holds the list of fitted rows" in text
+    assert (
+        "A fitted row, of the table that typical rows were learnt from: whoever holds the list"
+        in text
+    )
     assert text.count("Not covered: ") == 5
     assert text.startswith(
         "Certificate: holds, with sampling error of shares of secrets allowed for (95%)"

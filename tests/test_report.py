@@ -28,6 +28,7 @@ from sklearn_puffer import (
     report,
 )
 from sklearn_puffer._documents import render, templates
+from sklearn_puffer._review.audit import ends, shift
 from sklearn_puffer.notions import promised
 
 pytestmark = pytest.mark.usefixtures("quick_attackers")
@@ -238,11 +239,14 @@ def test_declared_pairs_are_told_to_recipients():
     assert tables["Protected secrets"]["rows"] == [["loan", "no", "yes"]]
 
 
+OPEN = "Conditions, and what is left open"
+
+
 def test_passed_columns_are_told_first_among_what_is_not_guaranteed():
     noiser = make_noiser(public="cars", remainder="passthrough")
     for kind in KINDS:
         sections = {s["title"]: s for s in report(noiser, kind=kind).to_dict()["sections"]}
-        place = {"internal": "What these settings leave open", "external": "What is not guaranteed"}
+        place = {"internal": OPEN, "external": "What is not guaranteed"}
         first = sections[place[kind]]["sentences"][0]
         assert first.startswith("old: passed through and NOT protected")
 
@@ -277,9 +281,9 @@ def test_a_seed_is_told_on_the_first_line_and_to_no_recipient(noiser):
 def test_who_signs_sees_how_columns_are_released_and_that_nobody_attacked(noiser):
     told = report(noiser, by="me")
     sections = {section["title"]: section for section in told.to_dict()["sections"]}
-    assert {"Settings", "Noise by column", "How much of the data survives"} <= set(sections)
-    assert list(sections)[:3] == ["At a glance", "Conditions", "What you must decide"]
-    assert [row[0] for row in sections["Noise by column"]["table"]["rows"]] == ["cars", "old"]
+    survives = sections["How much of the data survives"]["table"]["rows"]
+    assert [row[0] for row in survives] == ["cars", "old"]
+    assert list(sections)[:3] == ["At a glance", OPEN, "What you must decide"]
     assert sections["Audit"]["sentences"][0].startswith("None was given")
 
 
@@ -354,10 +358,11 @@ def test_who_signs_reads_what_insiders_reached_if_anybody_tried(noiser, audited)
     own = replace(audited.attacks[0], view="insider", log_odds=0.0, low=-1.0, high=1.0, share=0.5)
     for allowed, said in ((math.log(3.0), "3.01 times allowed"), (math.nan, "no limit is")):
         found = replace(audited, others=(replace(own, allowed=allowed, p_all=1.0),))
-        [line] = [line for line in report(noiser, found).page.lines if "Insiders" in line]
-        assert "shifted odds 1.00 times (0.36 to 2.72 times)" in line
-        assert said in line
-    assert not any("Insiders" in line for line in report(noiser, audited).page.lines)
+        shifted, beside = figures_of(report(noiser, found))["Insiders"]
+        assert shifted == "1.00 times"
+        assert "odds shifted (0.36 to 2.72 times, the 95 % interval)" in beside
+        assert said in beside
+    assert "Insiders" not in figures_of(report(noiser, audited))
 
 
 def test_two_reports_of_one_moment_are_the_same_bytes(noiser):
@@ -657,16 +662,22 @@ def figures_of(told):
 
 def test_a_report_says_where_an_audit_could_not_have_found_anything(noiser, audited):
     blind = replace(audited, attacks=tuple(replace(a, findable=math.inf) for a in audited.attacks))
-    assert figures_of(report(noiser, blind))["Surest attack"][0] == "none could be found"
+    assert figures_of(report(noiser, blind))["Nearest to the limit"][0] == "none could be found"
 
 
-def test_four_figures_stand_first_and_say_what_was_not_measured(noiser):
+def test_five_figures_stand_first_and_say_what_was_not_measured(noiser):
     figures = figures_of(report(noiser))
     own = noiser.utility_
-    assert list(figures) == ["Mean change", "Values that stay equal", "Surest attack", "Task"]
+    other, use = "Who knows the population better", ["Mean change", "Task"]
+    assert list(figures) == ["Shift of odds", "Nearest to the limit", other, *use]
+    over = math.exp(noiser.certificate_.over_set.loss)
+    assert float(figures[other][0].removesuffix(" times")) == pytest.approx(over, abs=0.011)
+    assert figures["Shift of odds"][0] == "2.72 times"
     assert figures["Mean change"][0] == f"{own['change_sd'].mean():.2f} sd"
-    assert figures["Values that stay equal"][0] == f"{own['unchanged'].mean():.1%}"
-    assert (figures["Surest attack"][0], figures["Task"][0]) == ("none tried", "not measured")
+    equal = f"{own['unchanged'].mean():.1%} of values stay equal"
+    assert figures["Mean change"][1].endswith(equal)
+    assert figures["Nearest to the limit"][0] == "none tried"
+    assert figures["Task"][0] == "not measured"
 
 
 @pytest.mark.slow
@@ -679,9 +690,15 @@ def test_the_figures_of_an_audit_are_those_of_its_table():
     figures, attacks = figures_of(told), found.table
     left = attacks["allowed"] - attacks["low"]  # to its limit
     best = attacks.assign(left=left).sort_values(["p_all", "left"]).iloc[0]
-    check_shift(figures["Surest attack"], best)
-    beside = figures["Surest attack"][1]
-    assert beside.startswith(f"{best['view']}: shift of odds (")
+    check_shift(figures["Nearest to the limit"], best)
+    beside = figures["Nearest to the limit"][1]
+    assert beside.startswith(f"{best['view']}: odds shifted (")
+    raw = found._as_they_are()
+    assert figures["Rows as they are"][0] == shift(raw)
+    assert figures["Rows as they are"][1].startswith(f"odds shifted ({ends(raw)}), if they were")
+    share = re.search(r"one of ([\d.]+) % \((yes|no) here\) at most", str(told))
+    of = (attacks["n"] / (attacks["n"] + attacks["n_against"]))[attacks["secret"] == share[2]]
+    assert float(share[1]) == pytest.approx(100.0 * of.iloc[0], abs=0.06)
     assert "the 95 % interval); 2.72 times allowed" in beside
     own = found.utility.set_index("what").loc["AUC on true rows"]
     assert figures["Task"][0] == f"{own['after']:.3f} AUC"
@@ -698,7 +715,7 @@ def test_a_finding_is_what_stands_first_and_asks_for_attention():
         found = audit(noiser, table)
     assert found.findings
     told = report(noiser, found)
-    check_shift(figures_of(told)["Surest attack"], found.findings[0].attack)
+    check_shift(figures_of(told)["Beyond the limit"], found.findings[0].attack)
     assert told.html.count('class="tile alarm"') == 1
     assert '<main class="internal broken">' in told.html
     assert str(found.findings[0]) in str(told)
@@ -747,7 +764,7 @@ def test_who_signs_and_who_receives_read_once_what_is_promised_and_whether_of_a_
     covered = "Who gets the whole file is covered if rows are independent of each other"
     for kind in KINDS:
         page = str(report(noiser, kind=kind))
-        assert ("2.72 times" in page) == (kind == "external")
+        assert page.count("2.72 times") == 1
         assert page.count(noiser.certificate_.promise()) == 1
         assert covered in page.partition("At a glance")[0]
     assert "Who gets the whole file" not in str(report(make_noiser(strategy=half)))
@@ -814,12 +831,12 @@ def test_who_signs_the_other_estimators_sees_what_he_must_decide_and_what_reader
     for what in (
         "Second releases:",
         "Order:",
-        "Attacks: whether those that were tried are enough",
+        "Attacks: whether those tried are enough",
         "Use:",
     ):
         assert what in decide
     assert ("Ids:" in decide) == (how != "typical row")
-    readers = [row[0] for row in sections["Audit: readers"]["table"]["rows"]]
+    readers = [row[0] for row in sections["Audit: what each reader reached"]["table"]["rows"]]
     assert readers[:2] == ["fresh models", "holds the list"]
     page = str(report(estimator, found)).replace("\n", " ")
     assert page.count(estimator.certificate_.promise()) == 1
@@ -918,8 +935,8 @@ def test_a_headline_never_contradicts_a_finding_and_says_where_nothing_was_chang
     found = replace(audited, attacks=(worst, *audited.attacks[1:]))
     told = report(noiser, found)
     assert told.to_dict()["headline"].startswith("Report: AN AUDIT FOUND MORE THAN WAS GUARANTEED")
-    assert "release nothing before that is explained" in str(told)
-    assert "whether those that were tried are enough" not in str(told)
+    assert "release nothing before it is explained" in str(told)
+    assert "whether those tried are enough" not in str(told)
     assert not told.sound
     same = pd.DataFrame({"loan": ["no", "yes"] * 40, "cars": [1, 1, 2, 2] * 20})
     assert "nothing was changed" in report(make_noiser(same)).to_dict()["headline"]

@@ -92,7 +92,7 @@ def test_values_within_an_interval_of_secrets_are_said_not_to_be_protected(how, 
         assert within in str(report(release, kind="external"))
         [said] = section(release, "Protected secrets").sentences
         assert said.startswith(
-            "Each secret is one value of income, or all values in one interval or merged into one"
+            "Each secret is one value of income or all values in one interval or merged into one"
         )
 
 
@@ -249,7 +249,9 @@ def pages_of(release):
     return [str(report(each, kind=kind)) for each in both(release) for kind in kinds]
 
 
-LIST = "Who holds the list of the fitted rows, with or without secrets, but not which person"
+LIST = (
+    "Who holds the list of the fitted rows, those that the noise was learnt from, with or without"
+)
 
 
 def test_who_holds_the_list_of_rows_is_covered_by_noise_for_one_row_and_not_for_a_file():
@@ -266,7 +268,8 @@ def test_who_holds_the_list_of_rows_is_covered_by_noise_for_one_row_and_not_for_
         odds[0 in people] += kept**right * (1.0 - kept) ** (4 - right)
     assert math.log(odds[True] / odds[False]) > 1.4
     for page in pages_of(noiser):
-        assert f"{LIST} each row belongs to, is covered for one released row of them, NOT" in page
+        assert f"{LIST} secrets, but not which person each row" in page
+        assert "is covered for one released row of them, NOT for the whole file" in page
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from sklearn_puffer._documents import (
 from sklearn_puffer._numerics import rounded_up
 from sklearn_puffer._rows import RowGroups
 from sklearn_puffer._tables import records_frame
-from sklearn_puffer._words import quoted, short_number, shown
+from sklearn_puffer._words import quoted, short_number, shown, times
 from sklearn_puffer.noise import FAMILIES
 from sklearn_puffer.notions import Notion, promised
 
@@ -506,7 +506,11 @@ loan by at most a factor of e^0.5 = 1.649.
 
         They are about what is particular to a mechanism.
         """
-        return []
+        over, bounded = self.known_over_set, self.delta == 0.0 and self.alpha is None
+        if over is None or over.loss <= self.notion.budget or not bounded:
+            return []
+        whom = f"shift of odds at most, within sampling error of the prior ({over.level:.0%})"
+        return [["Who knows the population better", times(over.loss), whom]]
 
     def _risks(self) -> list[str]:
         """Return what may go wrong, the largest first."""
@@ -588,15 +592,15 @@ loan by at most a factor of e^0.5 = 1.649.
             *self._what_changes(),
             *model_lines(self.models, self.counted),
             *self._glossary(),
-            f"Strategy {self.strategy}, {self.noise} noise, dependence {self.dependence}.",
         ]
 
     def _glossary(self) -> list[str]:
-        """Return what the words above mean."""
+        """Return what the words above mean, and how the scales were found."""
         return [
             "The prior is what somebody may know before the release: the distribution of the "
             "released columns given each secret. Odds are those between two secrets, before and "
-            "after the release."
+            "after the release.",
+            f"Strategy {self.strategy}, {self.noise} noise, dependence {self.dependence}.",
         ]
 
     def _pairs_section(self, about: str, *columns: str) -> Section:

@@ -74,6 +74,19 @@ def marked_risks(assumptions: Sequence[str]) -> list[str]:
     return [said for mark in marks for said in assumptions if mark in said]
 
 
+_OF_ROWS = (
+    "need no noise under this prior",
+    "are a secret of their own",
+    "claims certainty (a probability",
+    "smaller probabilities are not covered",
+)
+
+
+def found_in_rows(assumptions: Sequence[str]) -> list[str]:
+    """Return the assumptions that say what was found in the fitted rows."""
+    return [said for said in assumptions if any(mark in said for mark in _OF_ROWS)]
+
+
 ONLY_LISTED = (
     "Pairs of secrets that secret_pairs= does not list are NOT protected: a release may tell such "
     "secrets apart for certain."

@@ -176,8 +176,9 @@ class PrototypeCertificate(Certificate):
             "drawn, the fitted table with its secrets and everything about all other people, and "
             f"sees the released row, can {shift}, if secrets are as frequent among similar rows as "
             f"counted{error} and typical rows as frequent as in the fitted table.",
-            "A fitted row: whoever holds the list of fitted rows, with or without secrets, but not "
-            f"which person each row belongs to, and sees one released row, can {shift}.",
+            "A fitted row, of the table that typical rows were learnt from: whoever holds the list "
+            "of these rows, with or without secrets, but not which person each row belongs to, and "
+            f"sees one released row, can {shift}.",
         ]
 
     def _kept(self) -> str:
@@ -223,8 +224,8 @@ class PrototypeCertificate(Certificate):
         rows = ["Different rows", f"{facts.n_prototypes}", number]
         told = [["Whole file", times(facts.table), whole]]
         if facts.joint is not None and facts.joint > self.epsilon:
-            chance = "at most, if typical rows are more or less frequent among them"
-            told.append(["New people", times(facts.joint), chance])
+            chance = "at most, if typical rows are more or less frequent among them than in it"
+            told.append(["People not in the table", times(facts.joint), chance])
         # columns that are drawn one by one make more rows
         return [rows] * (facts.drawn is None) + told
 
@@ -256,9 +257,9 @@ class PrototypeCertificate(Certificate):
         ]
         if facts.joint is not None:
             told[1] += (
-                " If typical rows occur more or less often among new people than in fit, as "
-                f"chance has it, they may shift {times(facts.joint)}: a proven bound, from which "
-                "simulated tables stay far."
+                " If typical rows are more or less frequent among people who are not in the table, "
+                f"as chance has it, they may shift {times(facts.joint)}: a proven bound, from "
+                "which simulated tables stay far."
             )
         if strata is not None:
             told.append(
@@ -367,6 +368,11 @@ def terms_of(facts: PrototypeFacts, known: Sequence[Name], coarse: Sequence[Name
         "The typical rows themselves are not protected: a median, or a most frequent category, may "
         "be one person's.",
     ]
+    if facts.labels:
+        left_out.append(
+            "A label chose typical rows: rows are taken as independent given the label, and labels "
+            "to be as frequent in new rows as in the fitted ones."
+        )
     how, beyond = "as the values of a typical row", ""
     about = "a row becomes the typical row of a group of similar ones, which is drawn"
     if facts.values == "drawn":
@@ -382,6 +388,7 @@ def terms_of(facts: PrototypeFacts, known: Sequence[Name], coarse: Sequence[Name
             "fitted row is his own is not covered: of few others with his secret he may be certain."
         )
     return Terms(
+        name="typical rows",
         how=how,
         about=about,
         granted=(
@@ -401,7 +408,7 @@ def terms_of(facts: PrototypeFacts, known: Sequence[Name], coarse: Sequence[Name
         + say.BY_THEMSELVES * bool(known),
         known=known,
         coarse=coarse,
-        of_one_row=True,
+        limit="; of one row, no limit is proven of a file",
     )
 
 

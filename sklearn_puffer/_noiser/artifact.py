@@ -105,7 +105,7 @@ class NoiseOfColumns(Mechanism):
                 "and how many they are tells nothing about the secret.",
             ]
         family = certificate.noise
-        how = f"with {f'{family} noise' if family in FAMILIES else 'noise of its own family'}"
+        name = f"{family} noise" if family in FAMILIES else "noise of its own family"
         cut = [column for column in self.released_columns if column.edges is not None]
         binned = ", ".join(shown(column.name) for column in cut)
         bins = f"{binned} in bins, each value as the middle one of its bin; "
@@ -115,7 +115,8 @@ class NoiseOfColumns(Mechanism):
         unknown = [shown(c.name) for c in cut if c.name not in known]
         finer = [f"Who knows {', '.join(unknown)} more finely than in bins may learn more."]
         return Terms(
-            how=how,
+            name=name,
+            how=f"with {name}",
             about=f"{bins * bool(cut)}noise is added as the guarantee needs it, which may be "
             "none; values without an order are drawn anew with some chance",
             granted=[
@@ -132,6 +133,7 @@ class NoiseOfColumns(Mechanism):
                 "of the certificate, tell of them is not covered.",
                 "A row with a value that no fitted row had may tell more.",
                 *(finer if unknown else []),
+                *([_ALONE] if known else []),
             ],
             whole=f"Who gets the whole file is covered if {each}s are independent of each other: "
             f"each {each} has noise of its own. {by_list}",
@@ -143,14 +145,17 @@ class NoiseOfColumns(Mechanism):
 
 
 _BY_LIST = (
-    "Who holds the list of the fitted rows, with or without secrets, but not which person each row "
-    "belongs to, is covered for one released row of them, NOT for the whole file, and not with a "
-    "list of other released rows."
+    "Who holds the list of the fitted rows, those that the noise was learnt from, with or without "
+    "secrets, but not which person each row belongs to, is covered for one released row of them, "
+    "NOT for the whole file, and not with a list of other rows."
 )
 _BY_NO_LIST = (
     "Who holds a list of the rows, with or without secrets, knows more than the prior, and is NOT "
     "covered."
 )
+
+
+_ALONE = "Known columns are covered by themselves, not with other facts or another prior."
 
 
 def _is_counted(release: Any) -> bool:

@@ -111,6 +111,7 @@ class Moved:
 class Terms:
     """What a report says of a mechanism: functions of its settings, never of rows."""
 
+    name: str = "a mechanism of its own"  # what rows are released as
     how: str = "by a mechanism of its own"  # a column is released, in a few words
     about: str = ""  # the same in a sentence
     granted: Sequence[str] = ()  # what the guarantee takes for granted
@@ -118,13 +119,12 @@ class Terms:
     # whether it covers that
     whole: str = "Nothing is said of who gets the whole file, and not one row."
     again: str = "the same rows once"  # how often: ends "release ..."
-    reader: str = "a reader of one row"  # to whom its limit is of the best guess at a secret
     beyond: str = ""  # for whom it does not hold: ends the headline for recipients
     known: Sequence[Name] = ()  # columns that readers are taken to know
     coarse: Sequence[Name] = ()  # those of the known ones that are released in bins or merged
     ids: Sequence[Name] = ()  # columns that stay with people, and are taken to say nothing of them
     apart: bool = False  # whether each pair of secrets has a budget: epsilon times their distance
-    of_one_row: bool = False  # whether no limit is proven of a whole file
+    limit: str = ""  # what else to say of the limit, of which row or secrets it is
 
 
 Released = tuple[Any, Moved | None]

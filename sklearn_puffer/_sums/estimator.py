@@ -118,7 +118,8 @@ class SumCertificate(Certificate):
         return [
             "The distribution of a report is how probable each of its values is. All distributions "
             "together are the prior: what an adversary may know before the answer. Odds are the "
-            "odds between two secrets, before and after the answer."
+            "odds between two secrets, before and after the answer.",
+            *super()._glossary()[1:],
         ]
 
     def _about_noise(self) -> str:

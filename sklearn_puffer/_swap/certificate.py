@@ -109,9 +109,9 @@ class ExchangeFacts:
         """Return what is proven of the limit for insiders, and how many are two with a secret."""
         if self.insiders is None:
             return ""
-        pairs = f"; a share of {self.rare:.2g} of the {who} are such two"
+        pairs = f", and a share of {self.rare:.2g} of the {who} are such two"
         shift = times(self.insider_loss or 0.0)
-        return f" (Proven: {shift}{pairs if self.rare > 0.0 else ''}.)"
+        return f"; proven of insiders: {shift}{pairs if self.rare > 0.0 else ''}"
 
     def not_covered(self) -> list[str]:
         """Return what the guarantee does not cover, a line each."""
@@ -191,9 +191,9 @@ class ExchangeCertificate(Certificate):
         facts, who = self.exchange, self.who
         known = (
             f"What stays ({self._staying}) tells by itself: {facts.one_secret:.1%} of the {who} "
-            f"are in strata of one secret, {facts.alone:.1%} alone in theirs, "
-            f"{facts.below_ten:.1%} in strata below 10, {facts.beyond:.1%} in strata whose odds "
-            "are beyond e^epsilon of the table's."
+            f"are in strata ({who} of whom the same stays) of one secret, {facts.alone:.1%} alone "
+            f"in theirs, {facts.below_ten:.1%} in strata below 10, {facts.beyond:.1%} in strata "
+            "whose odds are beyond e^epsilon of the table's."
         )
         moves = f"{facts.stay:.1%} of the {who} keep their own rows, on average"
         if not facts.unchanged:
@@ -203,7 +203,7 @@ class ExchangeCertificate(Certificate):
                 f"; a column changes by {mean:.3g} standard deviations, {shown(most.name)} most "
                 f"({most.change_sd:.3g})"
             )
-        told = [facts.about_insiders(who) + facts.proven_of_insiders(who), f"{moves}."]
+        told = [facts.about_insiders(who), f"{moves}{facts.proven_of_insiders(who)}."]
         return [*told, *([known] if self._staying else []), *facts.not_covered()]
 
     _told_below = _what_changes

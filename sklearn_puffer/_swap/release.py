@@ -423,7 +423,10 @@ class RowExchange(Mechanism):
             " There are no ids: unless the index says whose row is whose, leaving the secret out "
             "and shuffling the rows is the same release."
         )
+        distance = "Epsilon is the budget at distance 1; pairs have it times their distance."
+        sizes = "Sizes of groups, and which rows are in one, stay and are known."
         return Terms(
+            name="a swap",
             how="exchanged with its row",
             about="people exchange whole rows, missing values with them; every row of the table is "
             "released with somebody",
@@ -432,19 +435,21 @@ class RowExchange(Mechanism):
                 "Ids, order and index say nothing of a row: what they say is not covered."
                 + nobodys * (not self.ids and not self.strata),
                 "A person is one row, or in one group of rows that are exchanged together.",
+                *([] if release.certificate_.groups is None else [sizes]),
                 "The table is exchanged once: two swaps together tell more than either.",
+                *([distance] if facts.distances else []),
             ),
             left_out=[*([insiders] if open_to_insiders else []), *facts.not_covered()],
             whole="Who gets the whole file is covered, and may hold the list of its rows with "
             "their secrets." + f" {insiders}" * (not open_to_insiders),
             again="these people once: keep this table, and do not exchange them again",
-            reader="who holds the list of rows with their secrets",
             beyond=", but NOT for people in the table" * open_to_insiders
             + say.BY_THEMSELVES * bool(self.strata),
             known=self.strata,
             coarse=[*self.coarse.bins, *self.coarse.known],
             ids=self.ids,
             apart=bool(facts.distances),
+            limit=", for secrets at distance 1" * bool(facts.distances),
         )
 
     def fingerprint(self, certificate: Any, *about: Any) -> str:
