@@ -24,7 +24,6 @@ from sklearn_puffer import Audit, PufferfishNoiser, PufferfishRelease
 from sklearn_puffer._review.exact_tests import (
     Attack,
     Budget,
-    Claim,
     Judge,
     Reader,
     RowSplit,
@@ -195,12 +194,12 @@ def test_events_that_count_copies_are_refused_with_the_stated_chance_at_most(pro
 
 def test_what_is_findable_is_found_with_that_power_and_less_is_not():
     promise, rows, tested, most, level = Budget(1.0), 200, 350, 0.76, 0.01
-    loss = findable(promise, rows, tested, most, level, 0.5)
+    loss = findable(promise, rows, tested, most, 0.5, level)
     few = min(k for k in range(rows) if p_value(promise, (k, rows - k), tested, most) <= level)
     chances = [1.0 / (1.0 + math.exp(-each)) for each in (loss + 1e-6, loss - 0.02)]
     found = [binom.sf(few - 1, rows, chance) for chance in chances]
     assert found[0] >= 0.8 > found[1]
-    assert findable(promise, 3, tested, most, level, 0.5) == math.inf
+    assert findable(promise, 3, tested, most, 0.5, level) == math.inf
 
 
 def test_clopper_and_pearson_ends_are_where_tails_are_as_large_as_asked():
@@ -310,14 +309,8 @@ def test_a_pair_whose_certified_loss_is_larger_is_allowed_it():
         assert own.attacks([reader])[0].allowed == pytest.approx(allowed)
 
 
-def claim(reader, worth):
-    nothing = np.zeros(0)
-    named = replace(NOBODY, name=reader)
-    return Claim(named, "way", (0, 1), Budget(1.0), *[nothing] * 4, worth)
-
-
 def test_half_the_level_is_for_the_claim_of_each_reader_that_looks_best_and_half_for_all():
-    claims = [claim("x", 0.1), claim("x", 0.5), claim("y", -math.inf), claim("y", -math.inf)]
+    claims = [("x", 0.1), ("x", 0.5), ("y", -math.inf), ("y", -math.inf)]
     assert shares(claims, 4, 2) == pytest.approx([0.125, 0.375, 0.375, 0.125])
     assert sum(shares(claims, 8, 3)) < 1.0  # what could not be tested is paid for, too
 
@@ -327,7 +320,7 @@ def test_p_values_by_shares_of_the_level_are_those_of_all_intersections():
     rng = np.random.default_rng(0)
     for _ in range(30):
         p, shares_of = rng.random(4) ** 3, rng.dirichlet(np.ones(4))
-        attacks = [Attack(*"abcde", *[0.0] * 8, p=each, findable=0.0) for each in p]
+        attacks = [Attack(*"abcde", *[0.0] * 8, p=each) for each in p]
         found = [attack.p_all for attack in corrected(attacks, shares_of.tolist())]
         sets = [np.array(s) for n in range(1, 5) for s in combinations(range(4), n)]
         worst = [
@@ -346,16 +339,17 @@ def test_randomised_response_at_its_budget_gives_figures_near_the_allowed_ones()
     assert row["log_odds"] == pytest.approx(1.0, abs=0.2)
     assert row["certified"] == pytest.approx(1.0, abs=1e-6)
     assert row["low"] < row["log_odds"] < row["high"]
-    assert found.findings == () or found.findings[0].attack.p > 1e-4
+    assert found.findings == () or found.findings[0].p > 1e-4
     assert found.caught
 
 
 @pytest.mark.slow
 def test_a_release_that_loses_more_than_it_says_is_a_finding_with_a_p_value():
     found = audit(lying(), answers(3000), LOOKS, GaussianNB())
-    assert found.findings[0].attack.low > 1.0
+    assert found.findings[0].low > 1.0
     assert "MORE THAN WAS PROMISED" in str(found).partition("\n")[0]
-    assert "Either the release loses more" in str(found.findings[0])
+    assert "Either the release loses more" in str(found)
+    assert str(found.findings[0]) in str(found)
     assert repr(found).startswith("<Audit: ")
     assert len(repr(found)) < 100
 
@@ -376,6 +370,10 @@ def test_rows_that_tell_nothing_are_said_to_leave_nothing_to_find():
     assert "too weak" in str(found)
 
 
+def rows_of(*counts):
+    return dict(zip(("given", "released", "train", "choose", "test"), counts, strict=True))
+
+
 def made(*attacks, caught=True):
     """Return an audit of these attacks, each given by what differs from one that reached little."""
     usual = {"log_odds": 0.5, "low": 0.1, "high": 0.9, "allowed": 1.0, "findable": 2.0}
@@ -383,7 +381,7 @@ def made(*attacks, caught=True):
     one = Attack(*"vasij", *[0.0] * 8, p=1.0, findable=0.0)
     control = replace(one, p_all=0.01 if caught else 1.0)
     attacks = [replace(one, **usual | each) for each in attacks]
-    return Audit(tuple(attacks), (control,), "", 9, 9, 3, 3, 3)
+    return Audit(tuple(attacks), (control,), "", rows_of(9, 9, 3, 3, 3))
 
 
 def test_the_first_line_says_which_leak_would_have_been_found_and_its_reader_has_it_beside_him():
@@ -427,26 +425,22 @@ def test_beside_the_surest_attack_stands_the_one_on_the_rows_as_they_are_by_its_
 
 
 def test_few_rows_are_said_to_train_and_choose():
-    few = replace(made({}), n_rows=100, n_train=40, n_choose=40, n_test=60)
-    many = replace(few, n_train=400, n_choose=200)
-    assert "learnt what to claim from 40, each read by a model of others, and" in str(few)
-    assert "each read by a model of others" not in str(many)
+    few = replace(made({}), rows=rows_of(100, 100, 40, 40, 60))
+    many = replace(few, rows=rows_of(1000, 1000, 400, 200, 400))
+    assert "chose what to claim on 40 (the same, each read by a model of others) and" in str(few)
+    assert "chose what to claim on 200 and were judged on 400" in str(many)
 
 
 def test_what_is_beyond_the_allowed_line_and_no_finding_is_said_to_be_within_chance():
     for p, count in ((1.0, 2), (0.01, 0)):  # nearest to its limit, and its reader
         found = made({"log_odds": 1.4, "low": 0.2, "high": 2.0, "p_all": p})
-        assert (
-            str(found).count("4.06 times, within chance")
-            + str(found).count("4.06 times (1.22 to 7.39 times), within chance")
-            == count
-        )
+        assert str(found).count("4.06 times, within chance") == count
     assert "times, within chance" not in str(made({}))
 
 
 def test_the_attack_nearest_to_its_own_limit_is_named():
     insider = {"view": "insider", "low": 1.3, "high": 3.0, "log_odds": 1.4, "allowed": 2.0}
-    assert "allowed are 7.39 times" in str(made(insider, {"low": -3.0}))
+    assert "7.39 times allowed" in str(made(insider, {"low": -3.0}))
     nearer = made(insider, {"low": 0.9, "log_odds": 0.95})  # .1 below its limit, and the other .7
     assert "Nearest to its limit: v (a)" in str(nearer)
 
@@ -454,7 +448,7 @@ def test_the_attack_nearest_to_its_own_limit_is_named():
 def test_of_findings_alike_in_p_the_one_furthest_beyond_its_limit_is_the_surest_everywhere():
     sure = {"p": 0.01, "p_all": 0.01, "high": 4.0, "log_odds": 3.5}
     found = made({**sure, "low": 1.5}, {**sure, "low": 3.0})
-    assert [finding.attack.low for finding in found.findings] == [3.0, 1.5]
+    assert [finding.low for finding in found.findings] == [3.0, 1.5]
     assert found._surest().low == 3.0
 
 
@@ -477,7 +471,7 @@ def test_other_distributions_than_the_fitted_one_are_named_beside_a_finding():
     noiser = PufferfishNoiser(0.5, sensitive="s").fit(fitted)
     found = audit(noiser, answers(400), LOOKS)
     assert found.findings
-    assert "do not follow the distribution that was fitted" in str(found.findings[0])
+    assert "do not follow the distribution that was fitted" in str(found)
 
 
 def test_copies_are_counted_in_what_each_reader_sees_and_never_hide_a_column():
@@ -686,10 +680,7 @@ def test_few_rows_of_one_pair_are_named_and_the_others_are_tested():
         ),
         ({"table": pl.DataFrame(answers(200)).lazy()}, "got LazyFrame; collect some"),
         ({"table": answers(200)[:0]}, "table has 0 rows"),
-        (
-            {"table": answers(8)},
-            "table has too few rows to audit: of column 's' 'a', 'b' have 1 rows",
-        ),
+        ({"table": answers(8)}, "table has too few rows to audit: s: 'a', 'b' .1 rows to learn"),
         ({"table": answers(200)[["word"]]}, "table lacks the sensitive column 's'"),
         ({"task": LogisticRegression()}, "task must hold column names"),
         ({"task": "wurd"}, "task names column 'wurd'"),

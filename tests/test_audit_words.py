@@ -38,17 +38,13 @@ NOTHING = Audit(
     ),
     control=(attack("raw", 0.001),),
     promise="a promise",
-    n_rows=900,
-    n_given=1000,
-    n_train=300,
-    n_choose=200,
-    n_test=400,
+    rows={"given": 1000, "released": 900, "train": 300, "choose": 200, "test": 400},
     survived=(
         Survived("different rows", "all", 1500.0, 80.0),
         Survived("R2 on true rows", "pay", math.nan, 0.512345),
     ),
     others=(attack("everybody", math.nan, allowed=math.nan, log_odds=math.inf),),
-    knows=(("a reader", "its row"), ("everybody", "all rows")),
+    knows={"a reader": "its row", "everybody": "all rows"},
     notes=("A note.",),
     name="people",
 )
@@ -61,8 +57,7 @@ FOUND = replace(
         attack(p_all=0.051, n=302),
     ),
     name="",
-    n_given=900,
-    n_choose=300,
+    rows={"given": 900, "released": 900, "train": 300, "choose": 300, "test": 400},
     untested=("a pair",),
     others=(),
 )
@@ -80,11 +75,11 @@ LIMIT, POWER = "2.72", "4.00 2.72 80%"
 LINES = {
     "nothing": (
         NOTHING,
-        ["4.49 1.10 3.33 62.5%", "900 1,000 300 200 400 2 5%", "80%"],
+        ["300 500 4.49 1.10 3.33 0.4", "900 1,000 300 200 400 2 5%"],
     ),
-    "found": (FOUND, ["7.39 3.32 21 2.72 62.5%", "900 300 400 4 5%", "80%"]),
-    "blind": (BLIND, ["2.00 1.50 3.01 2.72 62.5%", "900 1,000 300 200 400 1 5%"]),
-    "deaf": (DEAF, ["2.00 2.72 62.5%", "900 1,000 300 200 400 1 5%"]),
+    "found": (FOUND, ["300 500 7.39 3.32 21 2.72 0.002", "900 900 300 300 400 4 5%"]),
+    "blind": (BLIND, ["300 500 2.00 1.50 3.01 2.72 1", "900 1,000 300 200 400 1 5%"]),
+    "deaf": (DEAF, ["300 500 2.00 2.72 1", "900 1,000 300 200 400 1 5%"]),
 }
 
 
@@ -94,13 +89,9 @@ def test_the_first_lines_have_the_figures_of_the_surest_attack_and_of_the_rows(c
     assert figures(audit._page().lines) == expected
 
 
-def test_beside_an_attack_stands_how_often_a_guess_without_the_release_is_right():
-    for n, against, said in (
-        (300, 500, "M is right for 62.5%"),
-        (500, 300, "F is right for 62.5%"),
-    ):
-        found = replace(NOTHING, attacks=(attack(n=n, n_against=against),))
-        assert f"Without the release a guess of {said} of them" in found._page().lines[1]
+def test_beside_each_secret_of_an_attack_stands_how_many_people_have_it():
+    assert "claims sex = F (300 people) against M (500): odds" in NOTHING._page().lines[2]
+    assert str(FOUND.findings[0]).count("people)") == 1
 
 
 def test_the_headline_says_whether_a_leak_was_found_or_could_have_been():
@@ -127,16 +118,11 @@ def test_sentences_are_said_where_they_apply_alone():
         "A note.": ["nothing", "found", "blind"],
         "each read by a model of others": ["found"],
         "within chance": ["nothing"],
-        "attackers are too weak": ["blind"],
+        "so attackers can see a breach": ["nothing", "found"],
+        "could not show a breach: attackers are too weak": ["blind", "deaf"],
     }
     for sentence, cases in applies.items():
         assert [name for name in LINES if sentence in page[name]] == cases
-
-
-def test_a_finding_that_no_attack_could_make_again_says_nothing_of_power():
-    sure = replace(FOUND, control=())
-    assert "Power" not in str(sure)
-    assert "Power" in str(FOUND)
 
 
 SHIFT = ["2.00 times", "1.50 to 3.01 times", "2.72 times", "4.00 times"]
@@ -160,22 +146,17 @@ def test_tables_have_a_row_for_each_reader_and_for_each_figure():
     assert "no row" in str(DEAF)
 
 
-def test_no_control_sees_a_breach_where_rows_are_too_few_for_any():
-    assert "so these attackers can see a breach" in str(NOTHING)
-    assert "rows are too few to see a breach" in str(DEAF)
-
-
 def test_findings_are_the_attacks_at_the_level_the_surest_first():
-    assert [each.attack.p_all for each in FOUND.findings] == [0.002, 0.004, 0.05]
-    assert {each.n_tests for each in FOUND.findings} == {4}
-    assert figures(map(str, FOUND.findings))[0] == "7.39 3.32 21 2.72 0.002 4"
+    assert [each.p_all for each in FOUND.findings] == [0.002, 0.004, 0.05]
+    assert figures(map(str, FOUND.findings))[0] == "300 500 7.39 3.32 21 2.72 0.002"
+    assert str(NOTHING.others[0]).endswith("(1.50 to 3.01 times); not covered by the guarantee")
     assert (NOTHING.caught, BLIND.caught) == (True, False)
 
 
 def test_a_record_has_every_figure_and_none_where_a_number_means_nothing():
     record = NOTHING.to_dict()
     everybody = record["readers"][-1]
-    assert (everybody["reader"], everybody["knows"]) == ("everybody", "all rows")
+    assert (everybody["view"], record["knows"]["everybody"]) == ("everybody", "all rows")
     assert (everybody["log_odds"], everybody["allowed"]) == ("infinity", None)
     assert record["attacks"][0]["low"] == math.log(1.5)
     assert record["utility"][1] == {"what": "R2 on true rows", "column": "pay"} | {

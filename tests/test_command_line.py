@@ -717,7 +717,7 @@ def test_a_pipe_is_refused_and_not_waited_for(fitted, capsys):
         (["audit", "r.json", "in.csv", "--out", "in.csv"], "must end in .html"),
         (["audit", "r.json", "semicolons.csv"], "separated by ';'"),
         (["audit", "r.json", "in.csv", "--task", "lone"], "task names column 'lone'"),
-        (["audit", "r.json", "few.csv"], "table has too few rows to audit: of column"),
+        (["audit", "r.json", "few.csv"], "table has too few rows to audit: loan: "),
     ],
 )
 def test_wrong_usage_gets_one_sentence_and_status_2(fitted, capsys, arguments, message):
@@ -1055,7 +1055,7 @@ def test_a_report_has_the_audit_that_is_asked_for(fitted, capsys):
     figures = {row[0]: row[1:] for row in sections["At a glance"]["table"]["rows"]}
     assert "2.72 times allowed" in figures["Nearest to the limit"][1]
     assert found["lines"][0].startswith("Audit: ")
-    assert found["audit"]["n_given"] == 600
+    assert found["audit"]["rows"]["given"] == 600
 
 
 def test_no_name_reaches_the_terminal_as_a_command(fitted, capsys):
@@ -1150,7 +1150,7 @@ def test_an_audit_is_that_of_the_function_and_tells_how_far_it_is(folder, capsys
     assert [[own[k] for k in drawn_alike] for own in found["attacks"]] == [
         [own[k] for k in drawn_alike] for own in want["attacks"]
     ]
-    for key in ("promise", "n_test", "control", "notes", "untested"):
+    for key in ("promise", "rows", "control", "notes", "untested"):
         assert found[key] == want[key]
 
 

@@ -28,7 +28,6 @@ from sklearn_puffer import (
     report,
 )
 from sklearn_puffer._documents import render, templates
-from sklearn_puffer._review.audit import ends, shift
 from sklearn_puffer.notions import promised
 
 pytestmark = pytest.mark.usefixtures("quick_attackers")
@@ -694,8 +693,8 @@ def test_the_figures_of_an_audit_are_those_of_its_table():
     beside = figures["Nearest to the limit"][1]
     assert beside.startswith(f"{best['view']}: odds shifted (")
     raw = found._as_they_are()
-    assert figures["Rows as they are"][0] == shift(raw)
-    assert figures["Rows as they are"][1].startswith(f"odds shifted ({ends(raw)}), if they were")
+    assert figures["Rows as they are"][0] == raw.shift()
+    assert figures["Rows as they are"][1].startswith(f"odds shifted ({raw.ends()}), if they were")
     share = re.search(r"one of ([\d.]+) % \((yes|no) here\) at most", str(told))
     of = (attacks["n"] / (attacks["n"] + attacks["n_against"]))[attacks["secret"] == share[2]]
     assert float(share[1]) == pytest.approx(100.0 * of.iloc[0], abs=0.06)
@@ -715,7 +714,7 @@ def test_a_finding_is_what_stands_first_and_asks_for_attention():
         found = audit(noiser, table)
     assert found.findings
     told = report(noiser, found)
-    check_shift(figures_of(told)["Beyond the limit"], found.findings[0].attack)
+    check_shift(figures_of(told)["Beyond the limit"], found.findings[0])
     assert told.html.count('class="tile alarm"') == 1
     assert '<main class="internal broken">' in told.html
     assert str(found.findings[0]) in str(told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,15 +16,7 @@ from sklearn_puffer._base import PufferfishWarning, check_seed, check_verbose, l
 from sklearn_puffer._base import task as reported
 from sklearn_puffer._documents import Document, Page, Section, __version__, utc_now
 from sklearn_puffer._release import TableRelease
-from sklearn_puffer._review.exact_tests import (
-    LEVEL,
-    POWER,
-    TRAIN,
-    Attack,
-    Reader,
-    RowSplit,
-    Secrets,
-)
+from sklearn_puffer._review.exact_tests import LEVEL, POWER, Attack, RowSplit, Secrets
 from sklearn_puffer._review.measured import Survived, reidentified, task_figures, task_of
 from sklearn_puffer._review.plan import framed, records
 from sklearn_puffer._review.readers import (
@@ -37,51 +29,24 @@ from sklearn_puffer._review.readers import (
     secrets_in,
     threads_for,
 )
-from sklearn_puffer._tables import Name, as_pandas, frame_table, is_frame, put_together
+from sklearn_puffer._tables import as_pandas, frame_table, put_together
 from sklearn_puffer._words import listed, quoted, shown, times
 
 SCHEMA = "sklearn_puffer.audit/9"
 CONTROL = "no release"
-INTERNAL = (
-    "This audit is computed from the raw rows, and its own releases of them were "
-    "dropped: keep it where you keep the table, and do not release it."
-)
+INTERNAL = "Computed from the raw rows: keep it where you keep the table, and do not release it."
 NOT_BY_LIST = (
     "Nobody who holds the list of fitted people was tried: that takes the fitted estimator itself, "
     "not its file."
 )
-NO_PROOF = (
-    "No finding is no proof: other attackers, or more rows, may find more. The certificate says "
-    "what is guaranteed."
+NO_PROOF = "No finding is no proof: other attackers, or more rows, may find more."
+BEYOND = (
+    "Either the release loses more than its certificate says, or these rows do not follow the "
+    "distribution that was fitted."
 )
 _BLUNT = math.log(10.0)
 """How far beyond its limit a leak must be found from, so that the audit tells little."""
-_FACTS = ["name", "version", "date", "promise", "fingerprint"]
-_FACTS += ["n_rows", "n_given", "n_train", "n_choose", "n_test"]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """An attack that tells more than was guaranteed, beyond what chance explains.
-
-    Attributes
-    ----------
-    attack : Attack
-    n_tests : int
-        Over which its p-value is corrected.
-    """
-
-    attack: Attack
-    n_tests: int
-
-    def __str__(self) -> str:
-        attack = self.attack
-        return (
-            f"{attack.view} ({attack.attacker}) finds {_about(attack)}, where "
-            f"{times(attack.allowed)} were guaranteed: p = {attack.p_all:.2g} (tests: "
-            f"{self.n_tests}). Either the release loses more than its certificate says, or these "
-            "rows do not follow the distribution that was fitted."
-        )
+_FACTS = "name", "version", "date", "promise", "fingerprint"
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,18 +62,17 @@ class Audit(Document):
         Those of fresh models on the rows as they are.
     promise : str
         What was guaranteed.
-    n_rows, n_given : int
-        Rows that were released, and rows of the table.
-    n_train, n_choose, n_test : int
-        Rows that attackers learnt from, chose events on, and were judged on.
+    rows : dict
+        How many rows were ``given`` and ``released``, and how many of these attackers learnt from
+        (``train``), chose events on (``choose``), and were judged on (``test``).
     survived : tuple of Survived
         What the rows were good for before, and are after.
     others : tuple of Attack
         By readers whom the guarantee does not cover.
     untested : tuple of str
         Pairs with too few rows.
-    knows : tuple of (str, str)
-        The readers, and what each of them knows.
+    knows : dict
+        What each reader knows.
     notes : tuple of str
         What else to know.
     version, fingerprint, date, name : str
@@ -130,15 +94,11 @@ class Audit(Document):
     attacks: tuple[Attack, ...]
     control: tuple[Attack, ...]
     promise: str
-    n_rows: int
-    n_given: int
-    n_train: int
-    n_choose: int
-    n_test: int
+    rows: Mapping[str, int]
     survived: tuple[Survived, ...] = ()
     others: tuple[Attack, ...] = ()
     untested: tuple[str, ...] = ()
-    knows: tuple[tuple[str, str], ...] = ()
+    knows: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     version: str = ""
     fingerprint: str = ""
@@ -150,10 +110,9 @@ class Audit(Document):
         return f"<{self._headline()} print() shows all of it>"
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[Attack, ...]:
         """The attacks beyond the guarantee, at the level over all tests, the surest first."""
-        beyond = sorted((a for a in self.attacks if a.p_all <= LEVEL), key=_order)
-        return tuple(Finding(a, len(self.attacks)) for a in beyond)
+        return tuple(sorted((a for a in self.attacks if a.p_all <= LEVEL), key=_order))
 
     @property
     def caught(self) -> bool:
@@ -167,17 +126,17 @@ class Audit(Document):
 
     @property
     def readers(self) -> Any:
-        """A row for each reader: what he reached (in nats), what is allowed, power, what he knows.
+        """A row for each reader: what he reached, what is allowed, power, and what he knows.
 
         Of each the attack with the smallest p-value, of several the one that is proven to come
-        nearest to what is allowed; where nothing is guaranteed to him ``allowed`` is NaN.
+        nearest to what is allowed. Shifts are logarithms, as epsilon is; where nothing is
+        guaranteed to him ``allowed`` is NaN.
         ``findable`` is the smallest shift that any of his attacks would have found.
         """
         names = ["view", "log_odds", "low", "high", "allowed", "findable", "p_all"]
-        best, knows = self._by_reader(), dict(self.knows)
-        frame = framed(best, [*names, "attacker", "secret", "against"])
+        frame = framed(self._by_reader(), [*names, "attacker", "secret", "against"])
         frame = frame.rename(columns={"view": "reader"})
-        return frame.assign(knows=[knows.get(attack.view, "") for attack in best])
+        return frame.assign(knows=[self.knows.get(name, "") for name in frame["reader"]])
 
     def _by_reader(self) -> list[Attack]:
         """Return the attack of each reader that counts, with the power of all that are his."""
@@ -207,14 +166,13 @@ class Audit(Document):
             "internal": INTERNAL,
             "level": LEVEL,
             **{key: getattr(self, key) for key in _FACTS},
+            "rows": dict(self.rows),
             "findings": [*map(str, self.findings)],
             "caught_without_noise": self.caught,
             **{key: records(getattr(self, key)) for key in ("attacks", "control", "others")},
             "utility": records(self.survived),
-            "readers": [
-                {"reader": own["view"], "knows": dict(self.knows).get(own["view"], ""), **own}
-                for own in records(self._by_reader())
-            ],
+            "readers": records(self._by_reader()),
+            "knows": dict(self.knows),
             "untested": list(self.untested),
             "notes": list(self.notes),
         }
@@ -222,20 +180,6 @@ class Audit(Document):
     def _surest(self) -> Attack | None:
         """Return the surest finding, else the attack that is nearest to its limit."""
         return min(self.attacks, key=_order, default=None)
-
-    def _findable(self) -> str:
-        """Return the power of the audit: the smallest shift that any attack would have found."""
-        if not self.caught:
-            return "they find nothing for certain in the rows as they are, either"
-        if not self._sees():
-            return "rows are too few to find any leak, however large"
-        best = min(self.attacks, key=lambda attack: attack.findable)
-        least, allowed = times(best.findable), times(best.allowed)
-        if best.findable > best.allowed + _BLUNT:
-            only = f"only a leak of {least} or more would have been found"
-            return f"but rows are so few that {only}, where {allowed} are allowed"
-        leak = f"a leak of {least} or more to {quoted(best.view)}, where {allowed} are allowed"
-        return f"{leak}, would have been found (chance {POWER:.0%}); less may be missed"
 
     def _as_they_are(self) -> Attack | None:
         """Return the attack on the rows as they are by the secrets of the surest attack.
@@ -250,69 +194,65 @@ class Audit(Document):
         return max(same, key=lambda attack: attack.low, default=None)
 
     def _headline(self) -> str:
+        """Return what was found, or which leak would have been found."""
         about = f"Audit of {shown(self.name)}" if self.name else "Audit"
         if count := len(self.findings):
             subject = "one attack tells" if count == 1 else f"{count} attacks tell"
             return f"{about}: {subject} MORE THAN WAS PROMISED."
-        if self._sees():
-            kept = "no attack tells for certain more than was guaranteed"
-            return f"{about}: {kept}; {self._findable()}."
-        why = "BUT THESE ATTACKERS COULD NOT HAVE FOUND IT"
-        return f"{about}: nothing found, {why}: {self._findable()}."
+        if not self._sees():
+            why = "rows are too few to find any leak, however large"
+            if not self.caught:
+                why = "they find nothing for certain in the rows as they are, either"
+            return f"{about}: nothing found, BUT THESE ATTACKERS COULD NOT HAVE FOUND IT: {why}."
+        best = min(self.attacks, key=lambda attack: attack.findable)
+        few = "rows are so few that only " * (best.findable > best.allowed + _BLUNT)
+        return (
+            f"{about}: no attack tells for certain more than was guaranteed; {few}a leak of "
+            f"{times(best.findable)} or more to {quoted(best.view)}, where {times(best.allowed)} "
+            f"are allowed, would have been found (chance {POWER:.0%}); less may be missed."
+        )
 
     def _sees(self) -> bool:
         """Return whether some leak, however large, would have been found."""
         return self.caught and any(math.isfinite(attack.findable) for attack in self.attacks)
 
     def _page(self) -> Page:
-        sees, best = self._sees(), self._surest()
-        lines = [f"Promised: {self.promise}"]
+        best, n, lines = self._surest(), self.rows, [f"Promised: {self.promise}", _SHIFTED]
         if best is not None:
-            lines.append(
-                f"Nearest to its limit: {best.view} ({best.attacker}) claims {_about(best)}; "
-                f"allowed are {times(best.allowed)}. {_blind(best)}."
-            )
-        part = "" if self.n_rows == self.n_given else f" (of {self.n_given:,})"
-        learnt = f"learnt from {self.n_train:,}, chose what to claim on {self.n_choose:,}"
-        if self.n_train == self.n_choose:
-            learnt = f"learnt what to claim from {self.n_train:,}, each read by a model of others,"
+            lines.append(f"Nearest to its limit: {best}.")
+        same = " (the same, each read by a model of others)" * (n["train"] == n["choose"])
         lines.append(
-            f"Released: {self.n_rows:,} rows{part}. Readers {learnt} and were judged on "
-            f"{self.n_test:,}; tests: {len(self.attacks)}, with a chance of {LEVEL:.0%} at most of "
+            f"Released: {n['released']:,} of {n['given']:,} rows. Readers learnt from "
+            f"{n['train']:,}, chose what to claim on {n['choose']:,}{same} and were judged on "
+            f"{n['test']:,}; tests: {len(self.attacks)}, with a chance of {LEVEL:.0%} at most of "
             "a false alarm, if rows are independent and the guarantee is kept."
         )
-        if sees:
+        if self._sees():
+            lines.append(f"{_CONTROL} tell more than is allowed, so attackers can see a breach.")
+        elif not self.findings:  # what was found has been seen
             lines.append(
-                f"Power: a leak is found with a chance of {POWER:.0%}, by the reader who finds "
-                "most easily, if he claims a secret as often as it occurs."
+                f"{_CONTROL} could not show a breach: attackers are too weak, rows too few, or "
+                "columns hardly tell the secrets."
             )
-        if sees or not self.findings:  # what was found has been seen
-            can = "so these attackers can see a breach"
-            if not self.caught:
-                can = "attackers are too weak, rows too few, or columns hardly tell the secrets"
-            elif not sees:
-                can = "rows are too few to see a breach; audit more"
-            more = "more than is allowed" if self.caught else "nothing beyond the limit for certain"
-            lines.append(f"Control: from the rows AS THEY ARE fresh models tell {more}: {can}.")
-        lines += [*([] if self.findings else [NO_PROOF]), *self.notes, INTERNAL]
+        lines += [BEYOND if self.findings else NO_PROOF, *self.notes, INTERNAL]
         return Page(self._headline(), lines, list(self._sections()))
 
     def _sections(self) -> Iterator[Section]:
         if self.findings:
             yield Section("Findings", sentences=[*map(str, self.findings)])
-        knows, cells = dict(self.knows), [_READERS]
+        cells = [["reader", "knows", "odds shifted", "interval", "allowed", "found from", "p"]]
         for own in self._by_reader():
             allowed, p = "not covered", "-"
             if not math.isnan(own.allowed):
                 allowed, p = times(own.allowed), f"{own.p_all:.2g}"
             least = times(own.findable) if math.isfinite(own.findable) else "-"
-            said = shift(own) + within_chance(own), ends(own), allowed, least, p
-            cells.append([own.view, knows.get(own.view, ""), *said])
+            knows = self.knows.get(own.view, "")
+            cells.append([own.view, knows, own.shift(), own.ends(), allowed, least, p])
         yield Section("Readers", _OF_READERS, cells)
         rows = [["what", "column", "before", "after"]]
         for figure in self.survived:
-            ends_of = figure.before, figure.after
-            texts = ["" if math.isnan(value) else f"{value:.4g}" for value in ends_of]
+            ends = figure.before, figure.after
+            texts = ["" if math.isnan(value) else f"{value:.4g}" for value in ends]
             rows.append([figure.what, shown(figure.column), *texts])
         if self.survived:
             yield Section("What survives", _OF_UTILITY, rows)
@@ -320,43 +260,18 @@ class Audit(Document):
             yield Section("Not tested: too few rows", sentences=self.untested)
 
 
+_SHIFTED = (
+    "Odds shifted three times: among the rows that a reader claims to have a secret, its odds "
+    "against the other one are three times those among all rows."
+)
+_CONTROL = "Control: fresh models of the rows AS THEY ARE"
 _OF_READERS = (
-    "odds shifted: how many times the base odds of two secrets are where the reader claims one, "
-    f"with the {1.0 - LEVEL:.0%} interval, and what is allowed; within chance: beyond that, as an "
-    f"honest release may be; found from: the smallest shift that is found with a chance of "
-    f"{POWER:.0%}, if he claims a secret as often as it occurs; p: that of the guarantee, over all "
-    "tests"
+    f"odds shifted: with the {1.0 - LEVEL:.0%} interval; within chance: beyond what is allowed, as "
+    "an honest release may be; found from: the smallest shift that is found with a chance of "
+    f"{POWER:.0%}, if he claims a secret as often as it occurs; p: the largest chance of as much "
+    "where the guarantee is kept, over all tests"
 )
-_OF_UTILITY = (
-    "what the rows say before the release, and after; by chance an AUC is 0.5, and an R2 0"
-)
-_READERS = ["reader", "knows", "odds shifted", "interval", "allowed", "found from", "p"]
-
-
-def within_chance(attack: Attack) -> str:
-    """Return the words about a shift beyond what is allowed that is no finding."""
-    beyond = attack.log_odds > attack.allowed and attack.p_all > LEVEL
-    return ", within chance" * beyond
-
-
-def _blind(attack: Attack) -> str:
-    """Return how often who sees nothing, and guesses the commoner of two secrets, is right."""
-    commoner = attack.secret if attack.n >= attack.n_against else attack.against
-    share = max(attack.n, attack.n_against) / max(attack.n + attack.n_against, 1)
-    return f"Without the release a guess of {shown(commoner)} is right for {share:.1%} of them"
-
-
-def _about(attack: Attack) -> str:
-    """Return what a reader claims, and how far odds are from the base odds."""
-    return (
-        f"{shown(attack.sensitive)} = {shown(attack.secret)} against {shown(attack.against)}: odds "
-        f"shifted {shift(attack)} ({ends(attack)}){within_chance(attack)}"
-    )
-
-
-def shift(attack: Attack) -> str:
-    """Return how far odds are from the base odds; where all rows have the secret, in words."""
-    return "without limit" if attack.log_odds == math.inf else times(attack.log_odds)
+_OF_UTILITY = "of the rows as they are, and as released; by chance an AUC is 0.5, and an R2 0"
 
 
 def _order(attack: Attack) -> tuple[float, float]:
@@ -364,14 +279,6 @@ def _order(attack: Attack) -> tuple[float, float]:
     if math.isnan(attack.p_all):
         return 1.0, -attack.low
     return attack.p_all, attack.allowed - attack.low
-
-
-def ends(attack: Attack) -> str:
-    """Return the ends of the interval of a shift, if any row was claimed."""
-    if not attack.share:
-        return "no row"
-    low = times(attack.low, at_least=True).removesuffix(" times")
-    return f"{low} or more" if attack.high == math.inf else f"{low} to {times(attack.high)}"
 
 
 _MOST_ROWS = 20_000
@@ -499,22 +406,19 @@ def audit(
         figures = [] if release.task is None else task_figures(release.task, *rows, release.parts)
         figures += reidentified(*rows, release.parts.test)
         done()
-    certificate, parts = estimator.certificate_, release.parts
+    certificate, knows = estimator.certificate_, {each.name: each.knows for each in readers}
+    parts = {name: len(part) for name, part in vars(release.parts).items()}
     return Audit(
         attacks=tuple(attacks),
         control=tuple(control),
         others=tuple(others),
         survived=tuple(figures),
         untested=tuple(untested),
-        knows=tuple({reader.name: reader.knows for reader in readers}.items()),
+        knows=knows,
         promise=certificate.promise(),
         fingerprint=certificate.fingerprint,
-        n_rows=len(release.raw),
-        n_given=n_given,
-        n_train=len(parts.train),
-        n_choose=len(parts.choose),
-        n_test=len(parts.test),
-        notes=tuple(_notes(release, estimator, readers, n_given)),
+        rows={"given": n_given, "released": len(release.raw)} | parts,
+        notes=tuple(_notes(release, estimator, knows, n_given)),
         version=__version__,
         date=utc_now(),
     )
@@ -536,7 +440,7 @@ def _released(
         )
     parts = RowSplit.of(len(chosen), seed)
     secrets, untested = _with_pairs([secret.of(chosen) for secret in every], parts)
-    beside = as_pandas(beside) if is_frame(beside) else beside
+    beside = as_pandas(beside)
     # where rows are exchanged as a whole, the tested ones are a table of their own, the last
     by_row, released = estimator._fitted.mechanism.by_row, []
     pieces = [np.arange(len(chosen))] if by_row else [parts.shown, np.sort(parts.test)]
@@ -544,8 +448,7 @@ def _released(
         own, of = copy.copy(estimator), chosen[piece]
         more: dict[str, Any] = {"on_drift": "ignore"} if by_row else {}
         if not by_row and beside is not None:
-            apart = hasattr(beside, "iloc")
-            more["sensitive_features"] = beside.iloc[of] if apart else np.asarray(beside)[of]
+            more["sensitive_features"] = getattr(beside, "iloc", np.asarray(beside))[of]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PufferfishWarning)
             released.append(own.transform(frame.iloc[of], **more))
@@ -561,32 +464,29 @@ LEAST = 5
 
 def _with_pairs(secrets: Sequence[Secrets], parts: RowSplit) -> tuple[list[Secrets], list[str]]:
     """Return secrets with the pairs that are attacked, and which pairs have too few rows."""
-    told, few = [], list[tuple[int, tuple[Name, Any, Any]]]()
+    told, few = [], list[tuple[int, str]]()
     for secret in secrets:
         rows = np.minimum(secret.counts(parts.train), secret.counts(parts.choose))
-        least = [int(rows[list(pair)].min()) for pair in secret.pairs]
-        both = list(zip(least, secret.pairs, strict=True))
-        told.append(replace(secret, pairs=[pair for n, pair in both if n >= LEAST]))
-        few += [(n, secret.named(pair)) for n, pair in both[::2] if n < LEAST]  # not each reverse
+        least = {pair: int(rows[list(pair)].min()) for pair in secret.pairs}
+        told.append(replace(secret, pairs=[pair for pair in least if least[pair] >= LEAST]))
+        for pair in list(least)[::2]:  # and not each reverse
+            (name, *labels), n = secret.named(pair), least[pair]
+            if n < LEAST:
+                few.append((n, f"{shown(name)}: {listed(labels)} ({n} rows to learn from)"))
     if not any(secret.pairs for secret in told):
-        n, (name, a, b) = max(few, key=lambda pair: pair[0])
         raise ValueError(
-            f"table has too few rows to audit: of column {quoted(name)} {listed([a, b])} have {n} "
-            f"rows to learn from, where {LEAST} of each are needed; give some "
-            f"{math.ceil(LEAST / TRAIN) + LEAST} rows of each."
+            f"table has too few rows to audit: {max(few)[1]}, where {LEAST} of each are needed; "
+            "give some twenty rows of each."
         )
-    return told, [
-        f"{shown(name)}: {listed([a, b])} ({n} rows to learn from)" for n, (name, a, b) in few
-    ]
+    return told, [named for _, named in few]
 
 
 def _notes(
-    release: Release, estimator: TableRelease, readers: Sequence[Reader], n_given: int
+    release: Release, estimator: TableRelease, knows: Mapping[str, str], n_given: int
 ) -> list[str]:
     columns, strata = [*estimator.utility_.index], release.known
     fitted = estimator.certificate_.n_rows
     typical = getattr(estimator.certificate_, "prototypes", None) is not None
-    holds_list = any(reader.name == LIST for reader in readers)
     unprotected = [name for name in release.released if name not in (*columns, *strata)]
     notes = {
         f"Attackers did not look at {listed(unprotected)}, which no guarantee covers: values there "
@@ -595,7 +495,7 @@ def _notes(
         "values.": strata,
         "Rows that readers were judged on were exchanged as a table of their own: readers know "
         "secrets of people of another table.": release.exchanged,
-        NOT_BY_LIST: typical and not holds_list,
+        NOT_BY_LIST: typical and LIST not in knows,
         f"The table has {n_given:,} rows, as many as fit had: an audit of fitted rows says nothing "
         "of how others differ, so audit others, too.": fitted == n_given and not release.exchanged,
         "The estimator has a random_state: who knows it can undo the release, which these "

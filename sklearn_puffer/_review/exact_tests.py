@@ -21,6 +21,7 @@ from sklearn.utils import shuffle
 
 from sklearn_puffer._base import Array, FloatArray
 from sklearn_puffer._tables import Name
+from sklearn_puffer._words import shown, times
 from sklearn_puffer.notions import RenyiPufferfish
 
 TRAIN, CHOOSE = 0.4, 0.2
@@ -61,7 +62,7 @@ class RowSplit:
     @property
     def rounds(self) -> list[tuple[Array, Array]]:
         """Which rows are learnt from, and which a model of them reads."""
-        if len(self.choose) != len(self.train) or (self.choose != self.train).any():
+        if not np.array_equal(self.choose, self.train):
             return [(self.train, np.concatenate([self.choose, self.test]))]
         folds = [self.train[k::FOLDS] for k in range(FOLDS)]
         return [(self.train, self.test), *((np.setdiff1d(self.train, f), f) for f in folds)]
@@ -161,14 +162,14 @@ def p_value(guarantee: Budget, event: tuple[int, int], tested: int, most: float)
 
 
 def findable(
-    guarantee: Budget, rows: int, tested: int, most: float, level: float, base: float
+    guarantee: Budget, rows: int, tested: int, most: float, base: float, level: float
 ) -> float:
     r"""Return the smallest loss that is found with a chance of 80 %, or infinity.
 
     ``rows`` tested rows with either secret are in the event, ``base`` is the share of the first
     secret by the base odds, and the test has level ``level``.
 
-    >>> 1.0 < findable(Budget(1.0), 500, 1000, 0.74, 0.05, 0.5) < 1.6
+    >>> 1.0 < findable(Budget(1.0), 500, 1000, 0.74, 0.5, 0.05) < 1.6
     True
     """
 
@@ -199,8 +200,8 @@ class Attack:
     n, n_against : int
         Test rows of the two.
     log_odds, low, high, allowed : float
-        Of the event that was chosen on other rows: how far the odds of the two secrets among its
-        rows are from the base odds, in nats, the interval (Clopper and Pearson's), and epsilon.
+        Of the event that was chosen on other rows: how far the log odds of the two secrets among
+        its rows are from the base ones, the interval (Clopper and Pearson's), and epsilon.
     certified : float
         The proven loss of the pair in the certificate, in its unit.
     share : float
@@ -228,8 +229,34 @@ class Attack:
     certified: float
     share: float
     p: float
-    findable: float
+    findable: float = math.nan
     p_all: float = math.nan
+
+    def shift(self) -> str:
+        """Return how many times the base odds the odds are; where all have the secret, in words.
+
+        A shift beyond what is allowed that is no finding is within chance.
+        """
+        told = "without limit" if self.log_odds == math.inf else times(self.log_odds)
+        chance = self.log_odds > self.allowed and self.p_all > LEVEL
+        return told + ", within chance" * chance
+
+    def ends(self) -> str:
+        """Return the ends of the interval of the shift, if any row was claimed."""
+        if not self.share:
+            return "no row"
+        low = times(self.low, at_least=True).removesuffix(" times")
+        return f"{low} or more" if self.high == math.inf else f"{low} to {times(self.high)}"
+
+    def __str__(self) -> str:
+        limit = "not covered by the guarantee"
+        if not math.isnan(self.allowed):
+            limit = f"{times(self.allowed)} allowed; p = {self.p_all:.2g}"
+        return (
+            f"{self.view} ({self.attacker}) claims {shown(self.sensitive)} = {shown(self.secret)} "
+            f"({self.n} people) against {shown(self.against)} ({self.n_against}): odds shifted "
+            f"{self.shift()} ({self.ends()}); {limit}"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,9 +277,8 @@ class Secrets:
         return replace(self, codes=self.codes[rows])
 
     def counts(self, rows: Array) -> Array:
-        """Return how many of some rows have each secret, and after them how many have none."""
-        counts = np.bincount(self.codes[rows] + 1, minlength=len(self.labels) + 1)
-        return np.roll(counts, -1)
+        """Return how many of some rows have each secret."""
+        return np.bincount(self.codes[rows] + 1, minlength=len(self.labels) + 1)[1:]
 
     def named(self, pair: tuple[int, int]) -> tuple[Name, Any, Any]:
         """Return the name of what is secret, and the two secrets of a pair."""
@@ -276,33 +302,15 @@ class Reader:
     claims: Mapping[str, FloatArray]
     budget: Budget | None = None
     cells: Array | None = None
-    among: Array | None = None
+    among: Array | bool = True
     own: Array | None = None
 
     def picks(self, pair: tuple[int, int]) -> Array:
         """Return the rows of a pair of secrets that he picks from."""
-        of_pair = np.isin(self.secrets.codes, pair)
-        return of_pair if self.among is None else of_pair & self.among
+        return np.isin(self.secrets.codes, pair) & self.among
 
 
-@dataclass(frozen=True, eq=False)
-class Claim:
-    """An event in which a reader claims one secret against another, chosen on other rows.
-
-    ``base`` and ``most`` are the base log odds at each row, and the largest ones that they are
-    taken to be; ``worth`` is how much more than is allowed odds shift at least on the rows that
-    chose the event.
-    """
-
-    reader: Reader
-    way: str
-    pair: tuple[int, int]
-    budget: Budget | None
-    base: FloatArray
-    most: FloatArray
-    event: Array
-    tested: Array
-    worth: float
+_Claimed = tuple[Attack, float, tuple[Budget, int, int, float, float] | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,12 +335,21 @@ class Judge:
         # the chance that some base odds are larger than they are taken to be
         error = 0.0 if self.exchanged or not tests else 0.1 * LEVEL / tests
         claims = [claim for reader in readers for claim in self._claims(reader, error)]
-        weights = shares(claims, tests, len({reader.name for reader in readers}))
-        both = zip(claims, weights, strict=True)
-        return corrected([self._judged(claim, share, error) for claim, share in both], weights)
+        looks = [(attack.view, worth) for attack, worth, _ in claims]
+        weights, attacks = shares(looks, tests, len({reader.name for reader in readers})), []
+        for (attack, _, asked), share in zip(claims, weights, strict=True):
+            power = findable(*asked, LEVEL * share - error) if asked else math.nan
+            attacks.append(replace(attack, findable=power))
+        return corrected(attacks, weights)
 
-    def _claims(self, reader: Reader, error: float) -> Iterator[Claim]:
-        """Yield what a reader claims of each pair in each direction, in each of his ways."""
+    def _claims(self, reader: Reader, error: float) -> Iterator[_Claimed]:
+        """Yield what comes of each claim of a reader on the tested rows, by their true secrets.
+
+        He claims one secret against another, for each pair in each direction and in each of his
+        ways, in an event that other rows choose. With an attack come how much more than is allowed
+        odds shift at least on the rows that chose its event, and what `findable` asks but for the
+        level. Where nothing is guaranteed this is None, and what is allowed and the p-value NaN.
+        """
         secrets, parts = reader.secrets, self.parts
         for (way, claims), pair in product(reader.claims.items(), secrets.pairs):
             scores, first = claims[:, pair[0]] - claims[:, pair[1]], secrets.codes == pair[0]
@@ -341,12 +358,36 @@ class Judge:
             choose, test = (part[there[part]] for part in (parts.choose, parts.test))
             if min(len(np.unique(first[rows])) for rows in (choose, test)) < 2:
                 continue
-            event, shift = best_event(scores, first, base, choose, reader.cells)
-            budget, certified = reader.budget, self.certified.get(secrets.named(pair), 0.0)
-            if budget is not None and certified > self.epsilon:
-                budget = replace(budget, epsilon=budget.epsilon * certified / self.epsilon)
-            worth = shift - (0.0 if budget is None else budget.epsilon)
-            yield Claim(reader, way, pair, budget, base, most, event, test, worth)
+            chosen, worth = best_event(scores, first, base, choose, reader.cells)
+            event, named = test[chosen[test]], secrets.named(pair)
+            n, k, rows = int(first[test].sum()), int(first[event].sum()), len(event)
+            odds = float(logit(expit(base[event if rows else test]).mean()))
+            allowed, p, asked = math.nan, math.nan, None
+            budget, certified = reader.budget, self.certified.get(named, math.nan)
+            if budget is not None:
+                if certified > self.epsilon:
+                    budget = replace(budget, epsilon=budget.epsilon * certified / self.epsilon)
+                chances = expit(most + budget.epsilon)
+                largest = float(chances[event].mean()) if rows else 1.0
+                p = min(1.0, p_value(budget, (k, rows - k), len(test), largest) + error)
+                means = float(chances[test].mean()), float(expit(base[test]).mean())
+                asked = budget, n, len(test), *means
+                allowed, worth = budget.epsilon, worth - budget.epsilon
+            attack = Attack(
+                reader.name,
+                way,
+                *named,
+                n=n,
+                n_against=len(test) - n,
+                log_odds=float(logit(k / rows)) - odds if rows else 0.0,
+                low=float(logit(lower(k, rows, LEVEL / 2.0))) - odds,
+                high=float(logit(upper(k, rows, LEVEL / 2.0))) - odds,
+                allowed=allowed,
+                certified=certified,
+                share=rows / len(test),
+                p=p,
+            )
+            yield attack, worth, asked
 
     def base(
         self, reader: Reader, pair: tuple[int, int], error: float
@@ -367,52 +408,17 @@ class Judge:
             base = np.log(n) - np.log(m)
             return base, logit(upper(n, n + m, error / len(np.unique(strata)))) if error else base
 
-    def _judged(self, claim: Claim, share: float, error: float) -> Attack:
-        """Return what came of a claim on the tested rows, by their true secrets.
 
-        What is allowed, the p-value and the power are NaN where nothing is guaranteed.
-        """
-        secrets, test, budget = claim.reader.secrets, claim.tested, claim.budget
-        first, event = secrets.codes == claim.pair[0], test[claim.event[test]]
-        n, k, rows = int(first[test].sum()), int(first[event].sum()), len(event)
-        base = logit(expit(claim.base[event if rows else test]).mean())
-        found = (k / rows, lower(k, rows, LEVEL / 2.0), upper(k, rows, LEVEL / 2.0)) if rows else ()
-        shift, low, high = [float(logit(end) - base) for end in found] or (0.0, -math.inf, math.inf)
-        p = power = math.nan
-        if budget is not None:
-            chances, of_test = expit(claim.most + budget.epsilon), expit(claim.base[test]).mean()
-            most = float(chances[event].mean()) if rows else 1.0
-            p = min(1.0, p_value(budget, (k, rows - k), len(test), most) + error)
-            asked = float(chances[test].mean()), LEVEL * share - error, float(of_test)
-            power = findable(budget, n, len(test), *asked)
-        named = secrets.named(claim.pair)
-        return Attack(
-            claim.reader.name,
-            claim.way,
-            *named,
-            n=n,
-            n_against=len(test) - n,
-            log_odds=shift,
-            low=low,
-            high=high,
-            allowed=math.nan if budget is None else budget.epsilon,
-            certified=self.certified.get(named, math.nan),
-            share=rows / len(test),
-            p=p,
-            findable=power,
-        )
-
-
-def shares(claims: Sequence[Claim], tests: int, readers: int) -> list[float]:
-    """Return the share of the level that each claim is tested at.
+def shares(claims: Sequence[tuple[str, float]], tests: int, readers: int) -> list[float]:
+    """Return the share of the level that each claim is tested at, by its reader and its worth.
 
     One half is for the claim of each reader that looks best on the rows that chose it, so that few
     rows are enough for it; all tests have the other half alike. Tested rows have no say in it.
     """
     best: dict[str, int] = {}
-    for k, claim in enumerate(claims):
-        if claim.worth > claims[best.setdefault(claim.reader.name, k)].worth:
-            best[claim.reader.name] = k
+    for k, (reader, worth) in enumerate(claims):
+        if worth > claims[best.setdefault(reader, k)][1]:
+            best[reader] = k
     return [0.5 / tests + 0.5 / readers * (k in best.values()) for k in range(len(claims))]
 
 
@@ -486,7 +492,7 @@ def _worth(blocks: Array, labels: Array, base: FloatArray, nested: bool) -> Floa
 def corrected(attacks: Sequence[Attack], weights: Sequence[float]) -> list[Attack]:
     """Return the attacks with p-values over all of them: S. Holm's of 1979, by shares of the level.
 
-    >>> one, two = (Attack(*"abcde", *[0.0] * 8, p=p, findable=0.0) for p in (0.01, 0.03))
+    >>> one, two = (Attack(*"abcde", *[0.0] * 8, p=p) for p in (0.01, 0.03))
     >>> [round(attack.p_all, 9) for attack in corrected([one, two], [0.5, 0.5])]
     [0.02, 0.03]
     """

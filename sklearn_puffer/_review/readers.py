@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
@@ -160,39 +161,36 @@ MODEL = "better model"
 INSIDER = "insider"
 
 
+@dataclass(eq=False)
 class Release:
     """Rows before and after a release, and what is public of it.
 
     ``estimator`` is as it was when the tested rows were released, and ``parts`` say which rows
-    train, choose and test. A reader may join the target of ``task``. Attackers look at ``columns``,
-    and ``before`` and ``after`` are the rows as they are given them. The released columns ``known``
-    are taken as known; ``exchanged`` are rows of a whole table, of which the tested rows are one.
-    ``budget`` is what is guaranteed, ``joined`` that to who joins the target, and ``insiders`` that
-    to an insider, None for nothing.
+    train, choose and test. A reader may join the target of ``task``. ``before`` and ``after`` are
+    the rows as attackers are given them. The released columns ``known`` are taken as known;
+    ``exchanged`` are rows of a whole table, of which the tested rows are one. ``budget`` is what is
+    guaranteed, also to who joins a label that is ``covered``, and ``insiders`` that to an insider,
+    None for nothing.
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        raw: Any,
-        released: Any,
-        parts: RowSplit,
-        secrets: Sequence[Secrets],
-        task: Any,
-    ) -> None:
-        self.estimator, self.raw, self.released, self.parts = estimator, raw, released, parts
-        self.secrets, self.task = secrets, task
-        certificate, names = estimator.certificate_, list(released.columns)
-        self.columns = [name for name in names if name in estimator.utility_.index]
-        self.before, self.after = (seen(each, self.columns) for each in (raw, released))
-        self.exchanged = not estimator._fitted.mechanism.by_row
+    estimator: Any
+    raw: Any
+    released: Any
+    parts: RowSplit
+    secrets: Sequence[Secrets]
+    task: Any
+
+    def __post_init__(self) -> None:
+        certificate, mechanism = self.estimator.certificate_, self.estimator._fitted.mechanism
+        columns = [name for name in self.released if name in self.estimator.utility_.index]
+        self.before, self.after = (seen(each, columns) for each in (self.raw, self.released))
+        self.exchanged = not mechanism.by_row
         self.budget = Budget.of(certificate.epsilon, certificate.delta, certificate.alpha)
-        facts = getattr(certificate, "facts", None)
-        terms = estimator._fitted.mechanism.terms(estimator)
-        known = terms.known if getattr(facts, "strata", None) else ()  # noise counts what they tell
-        self.known = [name for name in names if name in known]
-        covered = {*map(str, self.known), *getattr(facts, "joined", ())}
-        self.joined = self.budget if task is not None and str(task.name) in covered else None
+        facts, known = getattr(certificate, "facts", None), mechanism.terms(self.estimator).known
+        if not getattr(facts, "strata", None):  # noise counts what they tell
+            known = ()
+        self.known = [name for name in self.released if name in known]
+        self.covered = {*map(str, self.known), *getattr(facts, "joined", ())}
         insiders = getattr(facts, "insiders", None)
         self.insiders = None if insiders is None else Budget(insiders)
 
@@ -205,8 +203,7 @@ class Release:
         strata = equal_rows(self.released[self.known])
         if self.exchanged:
             strata = 2 * strata + np.isin(np.arange(len(strata)), self.parts.test)
-        pure = certificate.holds and not budget.delta
-        epsilon = budget.epsilon if pure else math.inf
+        epsilon = budget.epsilon if certificate.holds and not budget.delta else math.inf
         return Judge(self.parts, losses, strata, self.exchanged, epsilon)
 
 
@@ -332,21 +329,18 @@ def _channel_and_counts(release: Release, secrets: Secrets) -> FloatArray | None
     channels: Any = getattr(release.estimator, "channel_", None)
     if channels is None:
         return None
-    cells, counts = release.estimator.assign(release.released), release.estimator.counts_
+    rows, counts = release.released, release.estimator.counts_
     counts = counts[secrets.name] if counts.columns.nlevels > 1 else counts
-    flows, places = {None: channels}, {None: np.arange(len(cells))}
+    flows, stratum = [channels], np.zeros(len(rows), dtype=np.intp)
     if isinstance(channels, dict):
-        known = list(counts.index.names[:-1])  # the last one is the typical row
-        by = known if len(known) > 1 else known[0]
-        flows, places = channels, release.released.groupby(by, observed=True).indices
+        known = counts.index.droplevel(-1).unique()  # the last one is the typical row
+        flows, stratum = [*channels.values()], known.get_indexer(rows.set_index(known.names).index)
     counts = counts.reindex(columns=secrets.labels).to_numpy(dtype=float)
-    claims = np.full((len(cells), len(secrets.labels)), np.nan)
-    for (stratum, channel), mass in zip(flows.items(), np.split(counts, len(flows)), strict=True):
-        with np.errstate(invalid="ignore"):  # of secrets that are not there
-            told = np.log(channel.T @ mass / mass.sum(axis=0) + _LEAST)
-        rows = places.get(stratum, np.zeros(0, dtype=np.intp))
-        claims[rows] = told[cells[rows]]
-    return claims
+    masses = zip(flows, np.split(counts, len(flows)), strict=True)
+    with np.errstate(invalid="ignore"):  # of secrets that are not there
+        told = [np.log(flow.T @ mass / mass.sum(axis=0) + _LEAST) for flow, mass in masses]
+    claims = np.array(told)[stratum, release.estimator.assign(rows)]
+    return np.where(stratum[:, None] < 0, np.nan, claims)
 
 
 # ------------------------------------------------------------------------------- further readers
@@ -357,7 +351,7 @@ def joining(release: Release, secrets: Secrets) -> Iterator[Reader]:
     if release.task is None:
         return
     name, rows = release.task.name, release.after
-    values = release.raw[name]
+    budget, values = release.budget if str(name) in release.covered else None, release.raw[name]
     kinds = label_kinds(values)
     seen = with_column(rows, f"{name} as it is", kinds)
     claims = {"boosted": learnt(boosted(40), seen, seen, release.parts, secrets)}
@@ -368,7 +362,7 @@ def joining(release: Release, secrets: Secrets) -> Iterator[Reader]:
         first = values[among].iloc[0]
         which = shown(first) if values[among].nunique() == 1 else f"near {first:.4g}"
         reader = f"joins {shown(name)}: {which}"
-        yield Reader(reader, knows, secrets, claims, release.joined, equal_rows(rows), among)
+        yield Reader(reader, knows, secrets, claims, budget, equal_rows(rows), among)
 
 
 def known_rows(values: Array) -> Array:
@@ -393,21 +387,19 @@ def secrets_in(estimator: Any, source: Table, given: Any, frame: Any) -> list[Se
     The protected pairs are in both directions, one after the other.
     """
     columns = {} if given is None else beside(given, source.n_rows, frame, "sensitive_features")
-    rules, secrets, there = estimator._fitted.rules, [], {*columns, *source.names}
-    every = list(rules.sensitive) or list(columns)
-    rule = getattr(estimator._fitted.mechanism, "secret", None)  # of a swap
-    edges, merged = getattr(rule, "edges", {}), getattr(rule, "merged", {})
-    protected: dict[Name, list[tuple[Any, Any]]] = {}
+    rules, rule = estimator._fitted.rules, getattr(estimator._fitted.mechanism, "secret", None)
+    edges, merged = getattr(rule, "edges", {}), getattr(rule, "merged", {})  # of a swap
+    protected, secrets = dict[Name, list[tuple[Any, Any]]](), []
     for loss in estimator.certificate_.pairs:
         protected.setdefault(loss.sensitive, []).append((loss.secret, loss.against))
     for name, pairs in protected.items():
         labels, names = list(dict.fromkeys(label for pair in pairs for label in pair)), [name]
         if isinstance(labels[0], tuple):
-            several = permutations(every, len(labels[0]))
+            several = permutations(rules.sensitive or columns, len(labels[0]))
             names = next(list(each) for each in several if " and ".join(map(str, each)) == name)
         own = {}
         for k, each in enumerate(names):
-            if each not in there:
+            if each not in {*columns, *source.names}:
                 raise ValueError(
                     f"table lacks the sensitive column {quoted(each)}, which attackers are to "
                     "tell; give it, or sensitive_features as in fit."
@@ -435,8 +427,7 @@ def chosen_rows(estimator: Any, source: Table, max_rows: Any, seed: int) -> Arra
     groups = estimator._fitted.rules.groups
     if groups is not None:
         [name] = resolve(groups.column, source.names, "groups")
-        codes = group_codes(source, name)
-        if len(np.unique(codes)) < len(codes):
+        if len(np.unique(group_codes(source, name))) < source.n_rows:
             raise ValueError(
                 f"table has several rows of a group of {quoted(name)}, and an audit reads one row "
                 f"of each; give one, such as table.drop_duplicates({name!r})."

@@ -18,14 +18,7 @@ from sklearn_puffer._certificates import UncertifiedError, utility_section
 from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._documents import Document, Page, Section, __version__, render, utc_now
 from sklearn_puffer._release import TableRelease, left_open, not_promised
-from sklearn_puffer._review.audit import (
-    NO_PROOF,
-    NOT_BY_LIST,
-    Audit,
-    ends,
-    shift,
-    within_chance,
-)
+from sklearn_puffer._review.audit import BEYOND, NO_PROOF, NOT_BY_LIST, Audit
 from sklearn_puffer._review.exact_tests import Attack
 from sklearn_puffer._review.readers import INSIDER
 from sklearn_puffer._rows import UNCOVERED
@@ -34,7 +27,7 @@ from sklearn_puffer._words import listed, on_one_line, plain, quoted, shown, tim
 SCHEMA = "sklearn_puffer.report/2"
 _FIELDS = ("Release, or not", "Name", "Role", "Place and date", "Signature")
 SIGNATURE = Section("Signature", cells=[_FIELDS, [""] * len(_FIELDS)])
-_NO_AUDIT = Audit((), (), "", 0, 0, 0, 0, 0)
+_NO_AUDIT = Audit((), (), "", {})
 _WHOM = {"internal": "For the person who signs", "external": "For recipients"}
 
 
@@ -516,8 +509,8 @@ class _Rows(_Settings):
             if own.view == INSIDER != getattr(attack, "view", None):
                 yield ["Insiders", *self._reached(own)]
         if raw := audit._as_they_are():
-            beside = f"odds shifted ({ends(raw)}), if they were released unchanged"
-            yield ["Rows as they are", shift(raw), beside]
+            beside = f"odds shifted ({raw.ends()}), if they were released unchanged"
+            yield ["Rows as they are", raw.shift(), beside]
 
     def _reached(self, attack: Attack) -> tuple[str, str]:
         """Return how far a reader shifted odds, and what is allowed."""
@@ -527,15 +520,16 @@ class _Rows(_Settings):
             allowed = f"{times(attack.allowed)} allowed"
         else:
             allowed = f"allowed: {self.certificate.notion.budget_name()}"
-        beside = f"{attack.view}: odds shifted ({ends(attack)}, the 95 % interval); {allowed}"
-        return shift(attack), f"{beside}{within_chance(attack)}"
+        beside = f"{attack.view}: odds shifted ({attack.ends()}, the 95 % interval); {allowed}"
+        return attack.shift(), beside
 
     def _audited(self, above: Sequence[str]) -> Section:
         """Return what each reader of the audit reached, and what was not tried."""
         if self.audit is _NO_AUDIT:
             return Section("Audit", sentences=["None was given: the release was not attacked."])
         [readers] = [part for part in self.audit._page().sections if part.title == "Readers"]
-        told = [*map(str, self.audit.findings), NO_PROOF, *self.audit.notes]
+        found = self.audit.findings
+        told = [*map(str, found), BEYOND if found else NO_PROOF, *self.audit.notes]
         beside = [said for said in told if said not in above]
         return replace(readers, title="Audit: what each reader reached", sentences=beside)
 
