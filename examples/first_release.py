@@ -8,8 +8,9 @@ From a raw table of many columns to a release that is proven, in one go::
 The table is the diabetes data that scikit-learn carries: nine measurements of 442 patients, and how
 far their disease progressed in a year. A clinic hands the measurements to a partner, who predicts
 the progression. The patients' sex is nobody's business there, and the measurements give it away.
-`plan` compares three ways to release them, and the first one is written. What is proven is for a
-partner who does not know each patient's progression: who gets it as well has it named in `known=`.
+`plan` compares a swap, typical rows and noise, and the first row of its table is written. What is
+proven is for a partner who does not know each patient's progression: who gets it as well has it
+named in `known=`.
 """
 
 import argparse
@@ -46,10 +47,12 @@ def main():
 
 
 def show(found):
-    """Print what the raw table tells, and three ways side by side."""
+    """Print what the raw table tells, and what was tried side by side."""
     auc, low, high = found.table.iloc[0][["attack", "low", "high"]]
     print(f"The rows as they are tell a patient's sex: AUC {auc:.2f} ({low:.2f} to {high:.2f}).")
-    print("At epsilon 1 the odds about it move by at most a factor 2.72. Three ways, by rank:\n")
+    print(
+        "Released at epsilon 1, the odds about it move by at most a factor 2.72. What was tried:\n"
+    )
     print(found.table[SHOWN].round(2).to_string(na_rep=""))
     print("\nchange: of a value, in standard deviations; attack: AUC of the best one found, a mean")
     print("task: R2 for the progression, learnt on released rows and tested on true ones")

@@ -1,7 +1,10 @@
 """What people stumble over in their first ten minutes: wrong arguments, and what they are told."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -104,6 +107,29 @@ def test_text_among_numbers_is_refused_by_column_and_row_without_the_value(kind,
     assert "row 7 (from 0)" in said
     assert "convert" in said
     assert "unknown" not in said
+
+
+@pytest.mark.filterwarnings("default:these [0-9,]+ rows were released before")
+@pytest.mark.parametrize("releases", [1, 2])
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_noise_warns_once_of_more_releases_of_a_table_than_are_certified(make, releases):
+    rows = make(TABLE.drop(columns="client").to_dict("list"))
+    noiser = PufferfishNoiser(0.5, sensitive="ill", public="age", releases=releases)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        noiser.fit(rows)
+
+    def warned(*args, **kwargs):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            noiser.transform(*args, **kwargs)
+        return [each.filename for each in told if "rows were released before" in str(each.message)]
+
+    assert [warned(rows) for _ in range(4)] == [[__file__] * (n == releases) for n in range(4)]
+    assert warned(rows[10:]) == []  # other rows, as far as their digest tells
+    assert [warned(rows[:5]) for _ in range(3)] == [[]] * 3  # too few to tell people apart
+    keyed = {"row_id": list(range(N - 1)), "key": b"blake2b:" + bytes(16)}
+    assert [warned(rows[1:], **keyed) for _ in range(4)] == [[]] * 4
 
 
 @pytest.mark.parametrize("number", [0, -1, 2.5, "some", None])

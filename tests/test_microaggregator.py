@@ -668,5 +668,7 @@ def test_the_certificate_says_that_missing_secrets_are_a_secret_of_their_own(row
     said = "Missing values of ill are a secret of their own, 'missing'."
     assert said not in rows.certificate_.assumptions
     gaps = TABLE.assign(ill=TABLE["ill"].where(np.arange(len(TABLE)) % 5 > 0))
-    lacking = PufferfishMicroaggregator(sensitive="ill", n_prototypes=8).fit(gaps)
+    n_gaps = gaps["ill"].isna().sum()
+    with pytest.warns(PufferfishWarning, match=f"^{n_gaps:,} row.s. have no 'ill', which is prot"):
+        lacking = PufferfishMicroaggregator(sensitive="ill", n_prototypes=8).fit(gaps)
     assert said in lacking.certificate_.assumptions

@@ -28,13 +28,15 @@ from sklearn_puffer._certificates import (
     utility_section,
 )
 from sklearn_puffer._certificates import sentences as say
+from sklearn_puffer._codes import Secret
 from sklearn_puffer._documents import Section, jsonable
 from sklearn_puffer._microaggregator.coordinates import NumberAxis, Sample
 from sklearn_puffer._microaggregator.program import SecretCounts
 from sklearn_puffer._noise import WHOLE, IntegerRows, seeded_entropy
 from sklearn_puffer._release import Terms
+from sklearn_puffer._rows import CountedTable
 from sklearn_puffer._tables import Name, Values
-from sklearn_puffer._words import listed, shown, times
+from sklearn_puffer._words import brief, listed, shown, times
 
 MOST_TABLES = 60
 _MOST_ROWS = 2_000_000  # drawn in all tables together
@@ -335,6 +337,18 @@ def _coarser(facts: PrototypeFacts, way_out: str = "") -> list[str]:
         f"a coarser form of {joined}, such as a band of its values, or that it is not one of them"
     )
     return [f"Not covered: who joins {told}{way_out}."] if joined else []
+
+
+def missing_warnings(secrets: Sequence[Secret], rows: CountedTable) -> list[str]:
+    """Return the warning about missing secrets, which are one of their own."""
+    for secret in (each for each in secrets if "missing" in each.labels):
+        gone = secret.codes(rows.n_rows) == secret.labels.index("missing")
+        number = int(gone.sum() if rows.weights is None else rows.weights[gone].sum())
+        return [
+            f"{number:,} row(s) have no {brief(secret.name)}, which is protected as a secret of "
+            "its own, 'missing'; leave these rows out where it is only unknown."
+        ]
+    return []
 
 
 def about_missing(pairs: Sequence[PairLoss]) -> list[str]:

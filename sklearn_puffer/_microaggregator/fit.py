@@ -25,6 +25,7 @@ from sklearn_puffer._microaggregator.certificate import (
     StrataFacts,
     about_missing,
     as_matrix,
+    missing_warnings,
     not_covered,
     table_loss,
     utilities,
@@ -414,6 +415,8 @@ class LearntRows:
         """Return all that the fitted estimator takes."""
         roles, people, certificate = self.read.roles, self.read.people, self.certificate()
         strata, known = certificate.facts.strata, [*roles.known]
+        told = [] if strata is None else say.one_secret_warnings(strata.one_secret, known)
+        told += missing_warnings(people.secrets, people.rows)
         return LearntMechanism(
             hidden=roles.hidden,
             public=roles.public,
@@ -423,7 +426,7 @@ class LearntRows:
             certificate=certificate,
             order=order_told(people.rows, people.secrets),
             columns=[*roles.public, *roles.known, *roles.remainder],
-            warnings=[] if strata is None else say.one_secret_warnings(strata.one_secret, known),
+            warnings=told,
             useless=self.useless(),
             attributes=self.attributes(),
         )

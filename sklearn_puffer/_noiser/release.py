@@ -6,14 +6,17 @@ input, and handed over when whole.
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from joblib import Parallel, delayed
 
-from sklearn_puffer._base import Array, IntArray, counted, stopping, task
+from sklearn_puffer._base import Array, IntArray, PufferfishWarning, counted, stopping, task
 from sklearn_puffer._codes import LARGEST_SINGLE, Column, Reader, rule_of
 from sklearn_puffer._documents import digest
 from sklearn_puffer._noise import (
@@ -136,12 +139,38 @@ def release_table(
         done = _released(table, readers, releases, rules, draw)
         if draw.watch is not None:
             draw.watch.add([r.column for r in readers], [r.values for r in readers])
+        if draw.by is not None and not draw.repeatable and table.n_rows > _FEWEST:
+            _warn_again(draw.by, readers, table.n_rows)
         return done
     except (TypeError, ValueError):
         faults = Faults()  # a table without fault is not read twice
         faults.of(check, releases)
         faults.refuse()
         raise
+
+
+_AGAIN = (
+    "these {:,} rows were released before, and another time is more than the certificate counts; "
+    "pass row_id= and a key to release them alike each time, or fit with releases=."
+)
+# how often an object has released each table without a key: copies and files do not hold it
+_before: WeakKeyDictionary[Any, Counter[str]] = WeakKeyDictionary()
+_MOST_TABLES = 4096
+_SAMPLE, _FEWEST = 1024, 20  # rows, and changes along them, that tell tables apart
+
+
+def _warn_again(by: Any, readers: Sequence[Reader], n_rows: int) -> None:
+    """Warn once where a table is released more often than is certified, by a sample of its rows."""
+    rows = slice(None, None, max(n_rows // _SAMPLE, 1))
+    sample = [np.ascontiguousarray(reader.data(rows)) for reader in readers]
+    if sum(int(np.count_nonzero(np.diff(each))) for each in sample) < _FEWEST:
+        return
+    tables, certificate = _before.setdefault(by, Counter()), by.certificate_
+    mark = digest(certificate.fingerprint, n_rows, *sample)
+    if mark in tables or len(tables) < _MOST_TABLES:
+        tables[mark] += 1
+    if tables[mark] == certificate.releases + 1:
+        warnings.warn(_AGAIN.format(n_rows), PufferfishWarning, stacklevel=7)
 
 
 def _released(

@@ -469,6 +469,8 @@ class Plan(Document):
 
 
 def _figure(value: float, form: str) -> str:
+    if 0.0 < value < 1e-13:  # rounding errors, or as good as nothing
+        return "below 1e-13"
     return "" if math.isnan(value) else format(value, form)
 
 
