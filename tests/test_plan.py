@@ -30,12 +30,12 @@ from sklearn_puffer import (
     plan,
 )
 from sklearn_puffer._review import candidates, measured
-from sklearn_puffer._review.candidates import _notes
+from sklearn_puffer._review.candidates import _fact, _notes
 from sklearn_puffer._review.exact_tests import Budget, RowSplit, Secrets
 from sklearn_puffer._review.measured import Task
 from sklearn_puffer._review.plan import Candidate, ColumnFacts, ranked
 from sklearn_puffer._review.readers import seen
-from sklearn_puffer._tables import in_whole_days
+from sklearn_puffer._tables import frame_table, in_whole_days
 from sklearn_puffer.datasets import make_people
 
 pytestmark = [
@@ -218,6 +218,16 @@ def test_a_small_table_is_measured_whole_by_fits_that_have_not_seen_the_rows(sma
 
 
 @pytest.mark.slow
+def test_the_swap_of_a_small_table_is_measured_on_the_whole_table_that_it_exchanges():
+    told = plan(people(300), "group", public=["score", "town"], ids="client", **FEW)
+    assert len(told.measurer.folds) == 5
+    row = next(row for row in told.trials if row.kind is PufferfishSwap)
+    drawn = clone(row.estimator).set_params(random_state=0).fit(people(300))
+    again = drawn.transform(people(300))
+    pd.testing.assert_frame_equal(told.measurer.released(row), again)
+
+
+@pytest.mark.slow
 def test_a_table_of_a_hundred_rows_gets_a_plan():
     table = load_iris(as_frame=True).frame.sample(120, random_state=0, ignore_index=True)
     told = plan(table, "target", public=["sepal width (cm)"], n_prototypes=3)
@@ -373,6 +383,14 @@ def test_no_setting_is_struck_out_by_pairs_of_which_its_guarantee_leaves_more(mo
     assert replace(made, params={"epsilon": 1.0, **more}).judged(holds=True).verdict == "holds"
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_durations_are_dates_which_are_released_where_they_are_named(named):
+    spans = frame_table(pd.DataFrame({"stay": pd.to_timedelta([2.5, None, -1.0], "D")}))
+    fact = _fact(spans, "stay", "", named=named, ordered=False)
+    assert (fact.kind, fact.use) == ("date", "release" if named else "leave out")
+    assert fact.remark == "name it in public= if dates are to be released" * (not named)
+
+
 # ------------------------------------------------------------------------------- how it is ranked
 
 
@@ -390,6 +408,12 @@ def test_what_is_caught_is_struck_out_with_the_reason_and_comes_after_what_is_ke
     rows = [caught, row("broken", 0.0, holds=False), row("large", 2.0), row("kept", 0.5)]
     told = [each.setting for each in ranked([*rows, row("same", 1.0)], bare, 0.01)]
     assert told == ["kept", "same", "large", "caught", "broken"]
+
+
+def test_an_attack_that_chance_may_have_taken_beyond_what_is_allowed_strikes_nothing_out():
+    lucky = row("lucky", 0.01, least=0.7)
+    assert lucky.attack > lucky.allowed > lucky.least
+    assert lucky.verdict == "holds"
 
 
 def test_scores_that_hardly_differ_are_alike_and_change_decides_between_them():
