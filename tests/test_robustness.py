@@ -55,8 +55,8 @@ def test_the_certificate_states_the_loss_over_the_set_without_being_asked():
     assert over.share == 1.0
     verdict, *said = student(None).certificate_.details().splitlines()
     assert verdict == (
-        "Certificate: holds for the counted prior, but NOT for readers who know the population "
-        "better"
+        "Certificate: nothing was changed; holds for the counted prior, but NOT for readers who "
+        "know the population better"
     )
     assert "95% confidence set" in " ".join(said)
     assert "the guarantee is NOT made to adversaries with such a prior" in " ".join(said)

@@ -285,3 +285,31 @@ def test_who_holds_the_list_of_rows_is_not_covered_by_noise_for_another_prior(se
     for page in pages_of(noiser):
         assert LIST not in page
         assert "Who holds a list of the rows, with or without secrets, knows more than" in page
+
+
+def test_pages_say_what_the_certificate_leaves_open_where_they_do_not_repeat_it():
+    table = table_of(600).assign(home=np.arange(600) // 2)
+    table["ill"] = table.groupby("home")["ill"].transform("first")
+    knowing = fitted("noise", sensitive="ill", public=["age", "x"], known="x", n_bins={"age": 3})
+    homes = fitted("swap", table, sensitive="ill", groups="home", public=["age"])
+    labelled = PufferfishMicroaggregator(0.5, n_prototypes=4)
+    labelled.fit(table[["age", "k"]], table["income"], sensitive_features=table["ill"])
+    for release, said in (
+        (knowing, "Known columns are covered by themselves, not with other facts or another"),
+        (knowing, "The noise is as large as the fitted rows ask for: what its size"),
+        (knowing, "A row with a value that no fitted row had may tell more."),
+        (knowing, "Who knows age more finely than in bins may learn more."),
+        (homes, "Sizes of groups, and which rows are in one, stay and are known."),
+        (labelled, "A label chose typical rows: rows are taken as independent given the label"),
+    ):
+        for page in pages_of(release):
+            assert said in page
+
+
+def test_who_signs_reads_which_columns_get_no_noise_and_recipients_do_not():
+    same = pd.DataFrame({"loan": ["no", "yes"] * 40, "cars": [1, 1, 2, 2] * 20})
+    noiser = fitted("noise", same, sensitive="loan")
+    said = "Column(s) 'cars' need no noise under this prior and are released unchanged"
+    assert said in str(report(noiser))
+    assert said not in str(report(noiser, kind="external"))
+    assert "nothing was changed" in str(noiser.certificate_).splitlines()[0]

@@ -552,8 +552,9 @@ loan by at most a factor of e^0.5 = 1.649.
         return f"Certificate{of}: {self._verdict()}"
 
     def _verdict(self) -> str:
-        """Return the verdict without a name."""
-        return f"{self._kept()}{self._beyond()}"
+        """Return the verdict without a name, after the words that nothing was changed."""
+        same = bool(self.utility) and all(column.unchanged >= 1.0 for column in self.utility)
+        return f"{'nothing was changed; ' * same}{self._kept()}{self._beyond()}"
 
     def _kept(self) -> str:
         """Return whether the budget is kept, by which proof, and under which prior."""

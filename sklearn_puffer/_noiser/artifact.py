@@ -105,7 +105,7 @@ class NoiseOfColumns(Mechanism):
                 "and how many they are tells nothing about the secret.",
             ]
         family = certificate.noise
-        name = f"{family} noise" if family in FAMILIES else "noise of its own family"
+        name = f"{family.capitalize()} noise" if family in FAMILIES else "noise of its own family"
         cut = [column for column in self.released_columns if column.edges is not None]
         binned = ", ".join(shown(column.name) for column in cut)
         bins = f"{binned} in bins, each value as the middle one of its bin; "
@@ -127,8 +127,8 @@ class NoiseOfColumns(Mechanism):
             left_out=[
                 "Readers with other knowledge than that named above are not covered: who knows "
                 "another distribution of the columns, or more about a row, may learn more.",
-                "Further releases of the same rows tell more, unless the guarantee or a ledger "
-                "counts them.",
+                "Further releases of the same rows tell more, unless the guarantee counts them, or "
+                "an account of all releases is kept.",
                 "The noise is as large as the fitted rows ask for: what its size, or the figures "
                 "of the certificate, tell of them is not covered.",
                 "A row with a value that no fitted row had may tell more.",

@@ -217,7 +217,7 @@ class Audit(Document):
         return self.caught and any(math.isfinite(attack.findable) for attack in self.attacks)
 
     def _page(self) -> Page:
-        best, n, lines = self._surest(), self.rows, [f"Promised: {self.promise}", _SHIFTED]
+        best, n, lines = self._surest(), self.rows, [f"Promised: {self.promise}", SHIFTED]
         if best is not None:
             lines.append(f"Nearest to its limit: {best}.")
         same = " (the same, each read by a model of others)" * (n["train"] == n["choose"])
@@ -260,7 +260,7 @@ class Audit(Document):
             yield Section("Not tested: too few rows", sentences=self.untested)
 
 
-_SHIFTED = (
+SHIFTED = (
     "Odds shifted three times: among the rows that a reader claims to have a secret, its odds "
     "against the other one are three times those among all rows."
 )

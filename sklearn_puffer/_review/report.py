@@ -18,7 +18,7 @@ from sklearn_puffer._certificates import UncertifiedError, utility_section
 from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._documents import Document, Page, Section, __version__, render, utc_now
 from sklearn_puffer._release import TableRelease, left_open, not_promised
-from sklearn_puffer._review.audit import BEYOND, NO_PROOF, NOT_BY_LIST, Audit
+from sklearn_puffer._review.audit import BEYOND, NO_PROOF, NOT_BY_LIST, SHIFTED, Audit
 from sklearn_puffer._review.exact_tests import Attack
 from sklearn_puffer._review.readers import INSIDER
 from sklearn_puffer._rows import UNCOVERED
@@ -28,7 +28,6 @@ SCHEMA = "sklearn_puffer.report/2"
 _FIELDS = ("Release, or not", "Name", "Role", "Place and date", "Signature")
 SIGNATURE = Section("Signature", cells=[_FIELDS, [""] * len(_FIELDS)])
 _NO_AUDIT = Audit((), (), "", {})
-_WHOM = {"internal": "For the person who signs", "external": "For recipients"}
 
 
 @dataclass(frozen=True)
@@ -108,11 +107,6 @@ readers who know the population better
             "lines": list(self.page.lines),
             "sections": [section.record() for section in self.page.sections],
         }
-
-    @property
-    def whom(self) -> str:
-        """For whom it is, and when it was made."""
-        return f"{_WHOM[self.kind]} · {self.date}"
 
     def _page(self) -> Page:
         return self.page
@@ -216,9 +210,8 @@ _ORDER_TELLS = "BUT THE ORDER OF ROWS OR IDS, OR THE INDEX, TELLS A SECRET"
 _USELESS = "BUT OF LITTLE USE: A CONSTANT IN THEIR PLACE WOULD CHANGE VALUES NO MORE"
 _IN_BINS = "in bins or merged, since a reader may know it"
 _LEFT_OUT = (
-    "All that is computed from the raw rows (how much changes, and of what use they are still, "
-    "numbers of rows, exact figures, an audit) stands in the internal report. This one exists only "
-    "where the certificate of the fit holds.",
+    "All that is computed from the raw rows (how much changes, numbers of rows, exact figures, an "
+    "audit) stands in the internal report. This one exists only where the certificate holds.",
 )
 
 
@@ -241,16 +234,14 @@ class _Settings:
     def report(self, name: str, by: str) -> Report:
         """Return the report for recipients."""
         certificate = self.certificate
-        if not certificate.holds:
-            raise UncertifiedError(
-                "the certificate does not hold, so there is no report for recipients; use "
-                'kind="internal", which says so, and fit again.'
+        if self.seeded or not certificate.holds:
+            seed = (
+                f"random_state={quoted(self.noiser.random_state)} (or in fit) makes it repeatable"
             )
-        if self.seeded:
-            raise ValueError(
-                f"random_state={quoted(self.noiser.random_state)}, or the one in fit, makes the "
-                "noise reproducible, and nothing is guaranteed outside tests; fit again without "
-                "one."
+            why = seed if self.seeded else "the certificate does not hold"
+            raise UncertifiedError(
+                f"{why}, so there is no report for recipients; fit again, or use "
+                'kind="internal", which says so.'
             )
         if not isinstance(getattr(self.noiser, "max_group", None), int) and certificate.groups:
             # the largest group was counted, or an artifact does not say whether it was
@@ -293,17 +284,15 @@ class _Settings:
 
     def share(self) -> tuple[float, str] | tuple[()]:
         """Return how frequent a secret is among audited rows, and which, if there are any."""
-        attack = max(self.audit.attacks, key=_n_rows, default=None)
-        if attack is None:
+        if not self.audit.attacks:
             return ()
-        return attack.n / _n_rows(attack), f" ({shown(attack.secret)} here)"
+        first = self.audit.attacks[0]  # of fresh models, who read all rows of a pair
+        return first.n / (first.n + first.n_against), f" ({shown(first.secret)} here)"
 
     def limit(self) -> list[str]:
         """Return how far odds shift at most, as a figure."""
         budget = self.certificate.notion.budget_name()
-        if not self.certificate.holds:
-            return ["Shift of odds", "no limit", f"{budget} was asked for, and is not kept"]
-        if not self.bounds_odds:
+        if not (self.bounds_odds and self.certificate.holds):
             return ["Odds of a secret", "no fixed limit", f"{budget}: some releases may tell more"]
         beside = f"at most, by the budget {budget}{self.terms.limit}"
         return ["Shift of odds", times(self.certificate.epsilon), beside]
@@ -367,10 +356,7 @@ class _Rows(_Settings):
             "with the table; others get the report for recipients.",
         ]
         size = {"rows": str(certificate.n_rows), "columns": str(certificate.n_columns or "")}
-        mark = (
-            f"Fingerprint of the fit: {certificate.fingerprint}. A released file has a checksum "
-            "(SHA-256) of its own: note it beside this."
-        )
+        mark = f"Fingerprint of the fit, and not of a file: {certificate.fingerprint}"
         front = [self._figures(), *self._conditions()]
         rest = [
             SIGNATURE,
@@ -406,14 +392,11 @@ class _Rows(_Settings):
 
     def _verdict(self) -> list[str]:
         """Return what the certificate says, between the dangers that stand beside it."""
-        certificate, told = self.certificate, self.certificate._verdict()
-        same = certificate.utility and all(c.unchanged >= 1.0 for c in certificate.utility)
-        if same and not told.startswith("nothing was changed"):
-            told = f"nothing was changed; {told}"
+        certificate = self.certificate
         applies = {
             _TESTS_ONLY: self.seeded,
             "AN AUDIT FOUND MORE THAN WAS GUARANTEED": self.audit.findings,
-            f"the certificate {told}": True,
+            f"the certificate {certificate._verdict()}": True,
             **dict.fromkeys(certificate._dangers(), True),
             _ORDER_TELLS: self.of_order,
             _USELESS: _is_useless(certificate.utility),
@@ -482,7 +465,10 @@ class _Rows(_Settings):
         for figure in self.audit.survived:
             if figure.what in ("AUC on true rows", "R2 on true rows"):
                 own = f"{figure.after:.3f} {figure.what.split()[0]}"
-                beside = f"{shown(figure.column)}; learnt from true rows: {figure.before:.3f}"
+                chance = "0.5" if figure.what.startswith("AUC") else "0"
+                beside = (
+                    f"{shown(figure.column)}; of true rows {figure.before:.3f}, by chance {chance}"
+                )
                 task = ["Task", own, beside]
         alike = f"a constant in each place: {constant:.2f} sd; {stay:.1%} of values stay equal"
         cells = [
@@ -510,7 +496,7 @@ class _Rows(_Settings):
                 yield ["Insiders", *self._reached(own)]
         if raw := audit._as_they_are():
             beside = f"odds shifted ({raw.ends()}), if they were released unchanged"
-            yield ["Rows as they are", raw.shift(), beside]
+            yield ["Rows as they are", raw.shift().partition(",")[0], beside]
 
     def _reached(self, attack: Attack) -> tuple[str, str]:
         """Return how far a reader shifted odds, and what is allowed."""
@@ -520,8 +506,9 @@ class _Rows(_Settings):
             allowed = f"{times(attack.allowed)} allowed"
         else:
             allowed = f"allowed: {self.certificate.notion.budget_name()}"
+        value, comma, chance = attack.shift().partition(",")
         beside = f"{attack.view}: odds shifted ({attack.ends()}, the 95 % interval); {allowed}"
-        return attack.shift(), beside
+        return value, f"{beside}{comma}{chance}"
 
     def _audited(self, above: Sequence[str]) -> Section:
         """Return what each reader of the audit reached, and what was not tried."""
@@ -529,17 +516,13 @@ class _Rows(_Settings):
             return Section("Audit", sentences=["None was given: the release was not attacked."])
         [readers] = [part for part in self.audit._page().sections if part.title == "Readers"]
         found = self.audit.findings
-        told = [*map(str, found), BEYOND if found else NO_PROOF, *self.audit.notes]
+        told = [SHIFTED, *map(str, found), BEYOND if found else NO_PROOF, *self.audit.notes]
         beside = [said for said in told if said not in above]
         return replace(readers, title="Audit: what each reader reached", sentences=beside)
 
 
 def _of(name: str) -> str:
     return f"Report of {shown(name)}" if name else "Report"
-
-
-def _n_rows(attack: Attack) -> int:
-    return attack.n + attack.n_against
 
 
 def _means(utility: Sequence[Any]) -> list[float]:

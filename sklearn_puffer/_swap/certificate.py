@@ -213,9 +213,8 @@ class ExchangeCertificate(Certificate):
 
     def _kept(self) -> str:
         verdict = "holds" if self.holds else "DOES NOT HOLD"
-        changed = "nothing was changed; " if self.exchange.unchanged else ""
         alone = say.about_one_secret(self.exchange.one_secret, self.who)
-        return f"{changed}{verdict} for readers who hold the list of rows with their secrets{alone}"
+        return f"{verdict} for readers who hold the list of rows with their secrets{alone}"
 
     def _sections(self) -> list[Section]:
         about = "shares of people on average over releases; those of one release are never told"
