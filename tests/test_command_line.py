@@ -35,7 +35,7 @@ from sklearn_puffer._documents import document, templates
 from sklearn_puffer._release import TableRelease
 from sklearn_puffer.cli import commands, main
 from sklearn_puffer.cli.files import CsvLayout, TableFile
-from sklearn_puffer.cli.settings import as_typed
+from sklearn_puffer.cli.settings import as_typed, text_of
 from sklearn_puffer.datasets import make_people
 
 pytestmark = pytest.mark.usefixtures("quick_attackers")
@@ -346,6 +346,13 @@ def test_messages_name_options_and_leave_names_of_columns_as_they_are():
     )
     assert as_typed("public names column 'a=b'; fit public columns, or n_bins.") == (
         "--public names column 'a=b'; fit public columns, or --n-bins."
+    )
+
+
+def test_the_notes_of_a_page_name_options_and_its_figures_stay():
+    page = "  row  way\n  0    X=None\n  - 'mail' is left out: name it in public=."
+    assert (
+        text_of(page) == "  row  way\n  0    X=None\n  - 'mail' is left out: name it in --public."
     )
 
 

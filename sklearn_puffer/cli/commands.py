@@ -36,10 +36,10 @@ from sklearn_puffer.cli.settings import (
     NAMES,
     NO_PROMISE,
     PREFIX,
-    certificate_text,
     parameters_of,
     say,
     tell,
+    text_of,
     told,
     typed,
 )
@@ -60,7 +60,7 @@ def fit(args: Any) -> None:
         if command := _mended(args, table, parameters, str(error)):
             error.add_note(f"to release the other columns: {on_one_line(command)}")
         raise
-    say(certificate_text(noiser.certificate_))
+    say(text_of(noiser.certificate_))
     artifact = noiser.to_json().encode()  # raises if the certificate does not hold
     private = args.mechanism != "noise"  # the others hold what only the steward may see
     with growing_file(args.artifact, force=args.force, private=private) as out:
@@ -174,7 +174,7 @@ def _check_new(
 def show(document: Any, args: Any) -> None:
     """Show a document, or write it to --out."""
     if args.out is None:
-        say(str(document))
+        say(text_of(document))
         return
     text = WAYS[Path(args.out).suffix.lower()](document)
     with growing_file(args.out, force=args.force) as out:
@@ -356,7 +356,7 @@ def release(args: Any) -> None:
                 "when it is complete."
             )
     if not noiser._fitted.mechanism.by_row:
-        say(certificate_text(noiser.certificate_))  # of this table
+        say(text_of(noiser.certificate_))  # of this table
     tell(f"wrote {str(path)!r}, {released.num_rows:,} rows")
 
 

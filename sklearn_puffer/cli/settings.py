@@ -167,10 +167,10 @@ def as_typed(text: str) -> str:
     return _python().sub(_option_of, text)
 
 
-def certificate_text(certificate: Any) -> str:
-    """Return the first screen of a certificate, in whose advice are options and commands."""
-    lines = str(certificate).splitlines()
-    advice = ("Risk: ", "certificate_.")
+def text_of(document: Any) -> str:
+    """Return the text of a certificate or a page, in whose advice are options and commands."""
+    lines = str(document).splitlines()
+    advice = ("Risk: ", "certificate_.", "  - ", "  (change", "Release with", "No setting")
     return "\n".join(as_typed(line) if line.startswith(advice) else line for line in lines)
 
 
