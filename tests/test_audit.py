@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline
+from sklearn.utils import shuffle
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from sklearn_puffer import Audit, PufferfishNoiser, PufferfishRelease
@@ -553,6 +554,15 @@ def looks_like(model, rows, label):
     if label not in model.classes_:
         return np.zeros(len(rows))
     return model.predict_proba(rows)[:, list(model.classes_).index(label)]
+
+
+def test_a_task_that_no_audited_row_has_a_value_of_is_refused_before_anything_is_released():
+    table = pd.DataFrame({"group": ["a", "b"] * 300, "x": [0, 1, 2] * 200, "label": None})
+    noiser = PufferfishNoiser(sensitive="group", public=["x"]).fit(table)
+    left = np.setdiff1d(np.arange(600), shuffle(np.arange(600), random_state=0)[:200])
+    table.loc[left[0], "label"] = "rare"
+    with pytest.raises(ValueError, match="names column 'label', which has no value"):
+        audit(noiser, table, task="label", max_rows=200)
 
 
 def test_a_task_with_one_class_among_its_test_rows_has_no_area():

@@ -431,7 +431,9 @@ def _released(
     frame = in_memory(table, "an audit")
     source = frame_table(frame, "table")
     every = secrets_in(estimator, source, beside, frame)
-    chosen, work = chosen_rows(estimator, source, max_rows, seed), task_of(task, source)
+    chosen = chosen_rows(estimator, source, max_rows, seed)
+    raw = frame.iloc[chosen]
+    work = task_of(task, frame_table(raw))
     hidden = [*estimator._fitted.rules.sensitive, *(each.name for each in every)]
     if work is not None and work.name in hidden:
         raise ValueError(
@@ -445,16 +447,14 @@ def _released(
     by_row, released = estimator._fitted.mechanism.by_row, []
     pieces = [np.arange(len(chosen))] if by_row else [parts.shown, np.sort(parts.test)]
     for piece in pieces:
-        own, of = copy.copy(estimator), chosen[piece]
+        own = copy.copy(estimator)
         more: dict[str, Any] = {"on_drift": "ignore"} if by_row else {}
         if not by_row and beside is not None:
-            more["sensitive_features"] = getattr(beside, "iloc", np.asarray(beside))[of]
+            more["sensitive_features"] = getattr(beside, "iloc", np.asarray(beside))[chosen[piece]]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PufferfishWarning)
-            released.append(own.transform(frame.iloc[of], **more))
-    work = None if work is None else work.of(chosen)
-    rows = frame.iloc[chosen], put_together(released, pieces)
-    release = Release(own, *rows, parts, secrets, work)
+            released.append(own.transform(raw.iloc[piece], **more))
+    release = Release(own, raw, put_together(released, pieces), parts, secrets, work)
     return release, untested, len(frame)
 
 

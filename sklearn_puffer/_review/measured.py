@@ -142,10 +142,6 @@ class Task:
     model: Any
     target: Array
 
-    def of(self, rows: Array) -> Task:
-        """Return the same of some rows."""
-        return replace(self, target=self.target[rows])
-
     def chance(self, rows: Array) -> float:
         """Return by how much two scores of so many rows may differ by chance.
 
@@ -273,8 +269,8 @@ class Measurer:
         except _REFUSALS as error:
             return replace(candidate, verdict="refused", reason=on_one_line(error))
         certificate = fitted.estimator.certificate_
-        fitted = replace(fitted, loss=certificate.loss)
-        return self.measured(fitted, released).judged(holds=certificate.holds)
+        found = replace(self.measured(fitted, released), loss=certificate.loss)
+        return found.judged(holds=certificate.holds)
 
     def released(self, candidate: Candidate) -> Any:
         """Return the held-out rows as a candidate releases them, drawn by the seed.
