@@ -37,6 +37,17 @@ def test_losses_are_those_of_linear_programs(seed):
     assert found == pytest.approx(worst(boxes, group.pairs, dense(rows)), abs=1e-8)
 
 
+@pytest.mark.parametrize("n", [12, 14, 25])
+def test_bounds_of_few_rows_in_many_prototypes_are_no_error(n):
+    counts = np.zeros((n, 2), dtype=np.int64)
+    counts[:5, 1] = [1, 2, 2, 1, 3]  # each may be most of the rows: 14 such bounds sum to 10
+    boxes = counted(counts).joint_boxes(6e-4)
+    assert (boxes.high.astype(object).sum(axis=0) > 2**63).all()
+    rows = rows_of(np.random.default_rng(n).random((n, n)) ** 3 + 1e-3)
+    expected = worst(boxes, [(0, 1)], dense(rows))
+    assert loss(rows, boxes) == pytest.approx(expected, abs=1e-8)
+
+
 @st.composite
 def instances(draw):
     n, k = draw(st.integers(1, 5)), draw(st.integers(2, 3))

@@ -61,7 +61,8 @@ class MassBoxes:
 
     def __post_init__(self) -> None:
         least = np.maximum(self.share_low, self.low.sum(axis=0))
-        most = np.minimum(self.share_high, self.high.sum(axis=0))
+        # many wide bounds are more together than 64 bits hold
+        most = np.minimum(self.share_high, self.high.astype(object).sum(axis=0))
         wrong = (self.low < 0).any(axis=0) | (self.low > self.high).any(axis=0) | (least > most)
         if (wrong | (most <= 0)).any():
             secret = int(np.flatnonzero(wrong | (most <= 0))[0])
