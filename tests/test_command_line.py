@@ -281,6 +281,18 @@ def test_the_refusal_of_a_raw_table_prints_the_command_that_releases_the_rest(
     assert "to release the other columns" not in capsys.readouterr().err
 
 
+def test_a_column_that_cannot_be_read_is_left_out_of_the_command_that_is_printed(folder, capsys):
+    rows = pa.Table.from_pandas(make_table().drop(columns="income"))
+    odd = pa.array([[k] for k in range(600)])
+    pa.parquet.write_table(rows.append_column("odd", odd), "odd.parquet")
+    asked = ["fit", "odd.parquet", "s.json", "--sensitive", "loan", "--epsilon", "4"]
+    assert main(asked) == 2
+    said = capsys.readouterr().err
+    assert "column 'odd' " in said
+    assert "column 'client' " in said
+    assert main(shlex.split(said.rpartition("columns: puffer ")[2])) == 0
+
+
 def test_dates_are_found_where_every_value_is_one(tmp_path):
     days = {"leap": "2020-02-29", "thirty": "2020-04-31", "short": "2020-2-1", "code": "2020-01-00"}
     path = tmp_path / "days.csv"

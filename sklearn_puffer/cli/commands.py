@@ -27,7 +27,7 @@ from sklearn_puffer._base import listening
 from sklearn_puffer._codes import identifier_kind
 from sklearn_puffer._documents import WAYS, __version__, check_free, growing_file, templates
 from sklearn_puffer._release import TableRelease, keyed_mark, types_of
-from sklearn_puffer._tables import first_values, frame_table
+from sklearn_puffer._tables import Faults, first_values, frame_table
 from sklearn_puffer._words import on_one_line
 from sklearn_puffer.cli.files import CsvLayout, TableFile, kind_of, write_table
 from sklearn_puffer.cli.settings import (
@@ -76,8 +76,9 @@ def _mended(args: Any, table: Any, parameters: Mapping[str, Any], error: str) ->
     given = (parameters.get(option) for option in NAMES)
     named = {name for each in given for name in ([each] if isinstance(each, str) else each or ())}
     columns, source = [name for name in table.column_names if name not in named], frame_table(table)
-    values = {name: first_values(source, name) for name in columns}
-    public = [name for name in columns if not identifier_kind(values[name])]
+    read = Faults().of(lambda name: (name, first_values(source, name)), columns)
+    values = dict(read)  # without what cannot be read
+    public = [name for name in values if not identifier_kind(values[name])]
     absent = [name for name in public if values[name].n_missing and args.mechanism == "noise"]
     mended = [name for name in columns if name not in public or name in absent]
     if parameters.get("public") or not any(repr(name) in error for name in mended):

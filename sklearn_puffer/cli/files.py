@@ -220,5 +220,5 @@ def _arrow() -> Any:
     except ImportError as error:
         raise ImportError(
             "reading and writing files needs pyarrow, which is not installed; "
-            'run pip install "sklearn-puffer[cli]".'
+            'run pip install "sklearn-puffer[cli]", or pip install ".[cli]" in a checkout.'
         ) from error
