@@ -209,6 +209,29 @@ def test_the_secret_is_released_only_where_public_names_it():
     assert "ill" in swap_of(public=["ill", "pay"]).fit_transform(TABLE)
 
 
+@pytest.mark.parametrize(
+    "columns", [{"public": ["pay", "age"], "remainder": "passthrough"}, {"public": None}]
+)
+def test_a_sensitive_column_that_is_given_beside_the_rows_as_well_is_not_released(columns):
+    swap = swap_of(sensitive=None, **columns)
+    released = swap.fit_transform(TABLE, sensitive_features=TABLE["ill"])
+    assert "ill" not in released
+    assert list(released) == list(swap.get_feature_names_out())
+    rows, swap = TABLE.drop(columns="ill"), clone(swap).fit(TABLE, sensitive_features=TABLE["ill"])
+    beside = {"sensitive_features": TABLE["ill"], "row_id": "client", "key": KEY}
+    assert swap.transform(rows, **beside).equals(swap.transform(TABLE, **beside))
+
+
+def test_a_sensitive_column_that_is_given_beside_the_rows_as_well_has_one_role():
+    known = swap_of(sensitive=None, public=["pay"], known="ill")
+    with pytest.raises(ValueError, match="'ill' is named in sensitive= and in known="):
+        known.fit(TABLE, sensitive_features=TABLE["ill"])
+    moving = swap_of(sensitive=None, public=["pay", "ill"])
+    released = moving.fit_transform(TABLE, sensitive_features=TABLE["ill"])
+    both = TABLE.set_index("pay")["ill"], released.set_index("pay")["ill"]
+    assert both[1].loc[both[0].index].equals(both[0])  # it moves with its row
+
+
 def test_known_columns_are_released_in_bins_or_by_a_mapping_and_people_exchange_within_these():
     towns = {"A": "north", "B": "north"}
     table = TABLE.assign(day=pd.Timestamp("2020-01-01") + pd.to_timedelta(TABLE["age"], "D"))

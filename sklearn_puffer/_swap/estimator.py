@@ -434,8 +434,7 @@ def _secret_of(swap: PufferfishSwap, asked: Columns, given: FitRows) -> tuple[Se
 
 def _roles_of(swap: PufferfishSwap, columns: Columns, given: FitRows) -> list[list[Name]]:
     """Return the sensitive, exchanged and named id columns, all id columns, and known ones."""
-    names = given.table.names
-    hidden = resolve(given.sensitive, names, "sensitive") if given.secrets is None else []
+    names, hidden = given.table.names, given.hidden()
     asked = {"ids": swap.ids, "known": columns.known, "public": columns.public}
     named, known, public = (
         [] if each is None else resolve(each, names, argument) for argument, each in asked.items()
