@@ -690,7 +690,10 @@ def test_few_rows_of_one_pair_are_named_and_the_others_are_tested():
         ),
         ({"table": pl.DataFrame(answers(200)).lazy()}, "got LazyFrame; collect some"),
         ({"table": answers(200)[:0]}, "table has 0 rows"),
-        ({"table": answers(8)}, "table has too few rows to audit: s: 'a', 'b' .1 rows to learn"),
+        (
+            {"table": answers(8)},
+            "too few rows to audit .s: 'a', 'b'.; give some twenty",
+        ),
         ({"table": answers(200)[["word"]]}, "table lacks the sensitive column 's'"),
         ({"task": LogisticRegression()}, "task must hold column names"),
         ({"task": "wurd"}, "task names column 'wurd'"),

@@ -97,7 +97,7 @@ def test_beside_each_secret_of_an_attack_stands_how_many_people_have_it():
 def test_the_headline_says_whether_a_leak_was_found_or_could_have_been():
     one = replace(FOUND, attacks=FOUND.attacks[:1])
     heads = [audit._page().headline for audit in (NOTHING, FOUND, one, BLIND, DEAF)]
-    assert figures(heads) == [POWER, "3"]
+    assert figures(heads) == [POWER, "3 4", "1 1"]
     assert ["MORE THAN" in head for head in heads] == [False, True, True, False, False]
     assert ["COULD NOT" in head for head in heads] == [False, False, False, True, True]
     assert ["people" in head for head in heads] == [True, False, False, True, True]

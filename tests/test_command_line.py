@@ -736,7 +736,7 @@ def test_a_pipe_is_refused_and_not_waited_for(fitted, capsys):
         (["audit", "r.json", "in.csv", "--out", "in.csv"], "must end in .html"),
         (["audit", "r.json", "semicolons.csv"], "separated by ';'"),
         (["audit", "r.json", "in.csv", "--task", "lone"], "task names column 'lone'"),
-        (["audit", "r.json", "few.csv"], "table has too few rows to audit: loan: "),
+        (["audit", "r.json", "few.csv"], "table has too few rows to audit (loan"),
     ],
 )
 def test_wrong_usage_gets_one_sentence_and_status_2(fitted, capsys, arguments, message):

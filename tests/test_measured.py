@@ -21,7 +21,6 @@ from sklearn_puffer._review.measured import (
     changes,
     constants,
     known_rows,
-    pairs_to_attack,
     parted,
     reidentified,
     task_of,
@@ -147,8 +146,7 @@ def test_pairs_with_enough_rows_in_each_part_are_attacked():
     rows = np.arange(len(codes))
     thirds = [np.array([k for k in rows if k % 3 == part]) for part in range(3)]
     secrets = Secrets("s", ("a", "b", "c"), codes, [(0, 1), (0, 2), (2, 1)])
-    found = pairs_to_attack(secrets, RowSplit(*thirds))
-    assert found == [(0, 1)]
+    assert secrets.with_rows(LEAST, *thirds).pairs == [(0, 1)]
 
 
 def test_rows_with_a_target_are_those_in_which_it_is_not_missing():

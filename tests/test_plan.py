@@ -751,7 +751,7 @@ def test_the_best_of_many_attackers_on_nothing_is_as_good_as_a_guess():
         rows = pd.DataFrame({"a": rng.normal(size=n), "b": rng.integers(0, 5, n)})
         codes, split = rng.integers(0, 3, n), RowSplit.of(n, seed)
         own = Secrets("s", ["x", "y", "z"], codes, [(0, 1), (0, 2), (1, 2)])
-        own = replace(own, pairs=measured.pairs_to_attack(own, split))
+        own = own.with_rows(measured.LEAST, *vars(split).values())
         given = seen(rows, ["a", "b"])
         found.append(measured.attacked(given, [own], split, QUICK))
     figures = np.array([each["attack"] for each in found])
@@ -811,7 +811,7 @@ def test_a_pair_is_attacked_where_each_part_of_the_rows_has_ten_of_both():
         codes = np.r_[np.repeat([0, 1], 30), np.where(np.arange(30) < last, 0, 1)]
         codes[:60] = np.tile(np.repeat([0, 1], 15), 2)
         own = Secrets("s", ["x", "y"], codes, [(0, 1)])
-        assert measured.pairs_to_attack(own, split) == pairs
+        assert own.with_rows(measured.LEAST, *vars(split).values()).pairs == pairs
 
 
 def test_a_change_is_in_standard_deviations_of_numbers_and_the_share_of_unequal_words():

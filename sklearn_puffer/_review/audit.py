@@ -33,7 +33,6 @@ from sklearn_puffer._tables import as_pandas, frame_table, put_together
 from sklearn_puffer._words import listed, quoted, shown, times
 
 SCHEMA = "sklearn_puffer.audit/9"
-CONTROL = "no release"
 INTERNAL = "Computed from the raw rows: keep it where you keep the table, and do not release it."
 NOT_BY_LIST = (
     "Nobody who holds the list of fitted people was tried: that takes the fitted estimator itself, "
@@ -197,8 +196,7 @@ class Audit(Document):
         """Return what was found, or which leak would have been found."""
         about = f"Audit of {shown(self.name)}" if self.name else "Audit"
         if count := len(self.findings):
-            subject = "one attack tells" if count == 1 else f"{count} attacks tell"
-            return f"{about}: {subject} MORE THAN WAS PROMISED."
+            return f"{about}: {count} of {len(self.attacks)} attacks told MORE THAN WAS PROMISED."
         if not self._sees():
             why = "rows are too few to find any leak, however large"
             if not self.caught:
@@ -250,10 +248,9 @@ class Audit(Document):
             cells.append([own.view, knows, own.shift(), own.ends(), allowed, least, p])
         yield Section("Readers", _OF_READERS, cells)
         rows = [["what", "column", "before", "after"]]
-        for figure in self.survived:
-            ends = figure.before, figure.after
+        for what, column, *ends in self.utility.itertuples(index=False):
             texts = ["" if math.isnan(value) else f"{value:.4g}" for value in ends]
-            rows.append([figure.what, shown(figure.column), *texts])
+            rows.append([what, shown(column), *texts])
         if self.survived:
             yield Section("What survives", _OF_UTILITY, rows)
         if self.untested:
@@ -268,8 +265,7 @@ _CONTROL = "Control: fresh models of the rows AS THEY ARE"
 _OF_READERS = (
     f"odds shifted: with the {1.0 - LEVEL:.0%} interval; within chance: beyond what is allowed, as "
     "an honest release may be; found from: the smallest shift that is found with a chance of "
-    f"{POWER:.0%}, if he claims a secret as often as it occurs; p: the largest chance of as much "
-    "where the guarantee is kept, over all tests"
+    f"{POWER:.0%}, if he claims a secret as often as it occurs; p: of the guarantee, over all tests"
 )
 _OF_UTILITY = "of the rows as they are, and as released; by chance an AUC is 0.5, and an R2 0"
 
@@ -281,16 +277,13 @@ def _order(attack: Attack) -> tuple[float, float]:
     return attack.p_all, attack.allowed - attack.low
 
 
-_MOST_ROWS = 20_000
-
-
 def audit(
     estimator: Any,
     table: Any,
     task: Any = None,
     *,
     sensitive_features: Any = None,
-    max_rows: int | None = _MOST_ROWS,
+    max_rows: int | None = 20_000,
     random_state: int = 0,
     verbose: int = 0,
 ) -> Audit:
@@ -399,7 +392,7 @@ def audit(
         judge = release.judge()
         attacks = judge.attacks([reader for reader in readers if reader.budget is not None])
         others = judge.attacks([reader for reader in readers if reader.budget is None])
-        raw = [fresh(release, secret, release.before, CONTROL) for secret in release.secrets]
+        raw = [fresh(release, secret, release.before, "no release") for secret in release.secrets]
         control = judge.attacks(raw)
         done()
         rows = release.before, release.after
@@ -418,7 +411,7 @@ def audit(
         promise=certificate.promise(),
         fingerprint=certificate.fingerprint,
         rows={"given": n_given, "released": len(release.raw)} | parts,
-        notes=tuple(_notes(release, estimator, knows, n_given)),
+        notes=tuple(_notes(release, knows, n_given)),
         version=__version__,
         date=utc_now(),
     )
@@ -464,30 +457,25 @@ LEAST = 5
 
 def _with_pairs(secrets: Sequence[Secrets], parts: RowSplit) -> tuple[list[Secrets], list[str]]:
     """Return secrets with the pairs that are attacked, and which pairs have too few rows."""
-    told, few = [], list[tuple[int, str]]()
-    for secret in secrets:
-        rows = np.minimum(secret.counts(parts.train), secret.counts(parts.choose))
-        least = {pair: int(rows[list(pair)].min()) for pair in secret.pairs}
-        told.append(replace(secret, pairs=[pair for pair in least if least[pair] >= LEAST]))
-        for pair in list(least)[::2]:  # and not each reverse
-            (name, *labels), n = secret.named(pair), least[pair]
-            if n < LEAST:
-                few.append((n, f"{shown(name)}: {listed(labels)} ({n} rows to learn from)"))
+    told = [secret.with_rows(LEAST, parts.train, parts.choose) for secret in secrets]
+    few = [
+        f"{shown(secret.name)}: {listed(secret.named(pair)[1:])}"
+        for secret, kept in zip(secrets, told, strict=True)
+        for pair in secret.pairs[::2]  # and not each reverse
+        if pair not in kept.pairs
+    ]
     if not any(secret.pairs for secret in told):
         raise ValueError(
-            f"table has too few rows to audit: {max(few)[1]}, where {LEAST} of each are needed; "
-            "give some twenty rows of each."
+            f"table has too few rows to audit ({few[0]}); give some twenty rows of each secret."
         )
-    return told, [named for _, named in few]
+    return told, few
 
 
-def _notes(
-    release: Release, estimator: TableRelease, knows: Mapping[str, str], n_given: int
-) -> list[str]:
-    columns, strata = [*estimator.utility_.index], release.known
-    fitted = estimator.certificate_.n_rows
-    typical = getattr(estimator.certificate_, "prototypes", None) is not None
-    unprotected = [name for name in release.released if name not in (*columns, *strata)]
+def _notes(release: Release, knows: Mapping[str, str], n_given: int) -> list[str]:
+    estimator, strata, fitted = release.estimator, release.known, release.estimator.certificate_
+    covered = [*estimator.utility_.index, *strata]
+    unprotected = [name for name in release.released if name not in covered]
+    typical = getattr(fitted, "prototypes", None) is not None
     notes = {
         f"Attackers did not look at {listed(unprotected)}, which no guarantee covers: values there "
         "may tell everything.": unprotected,
@@ -497,7 +485,8 @@ def _notes(
         "secrets of people of another table.": release.exchanged,
         NOT_BY_LIST: typical and LIST not in knows,
         f"The table has {n_given:,} rows, as many as fit had: an audit of fitted rows says nothing "
-        "of how others differ, so audit others, too.": fitted == n_given and not release.exchanged,
+        "of how others differ, so audit others, too.": fitted.n_rows == n_given
+        and not release.exchanged,
         "The estimator has a random_state: who knows it can undo the release, which these "
         "readers do not try.": estimator.random_state is not None,
     }

@@ -276,9 +276,11 @@ class Secrets:
         """Return the same of some rows."""
         return replace(self, codes=self.codes[rows])
 
-    def counts(self, rows: Array) -> Array:
-        """Return how many of some rows have each secret."""
-        return np.bincount(self.codes[rows] + 1, minlength=len(self.labels) + 1)[1:]
+    def with_rows(self, least: int, *parts: Array) -> Secrets:
+        """Return the same with the pairs of which each part has so many rows of either secret."""
+        counts = [np.bincount(self.codes[p] + 1, minlength=len(self.labels) + 1) for p in parts]
+        rows = np.min(counts, axis=0)[1:]
+        return replace(self, pairs=[p for p in self.pairs if rows[list(p)].min() >= least])
 
     def named(self, pair: tuple[int, int]) -> tuple[Name, Any, Any]:
         """Return the name of what is secret, and the two secrets of a pair."""

@@ -49,13 +49,6 @@ WIDEST = 0.3
 """Width of the 95 % interval of an attack, above which there are too few rows."""
 
 
-def pairs_to_attack(secrets: Secrets, split: RowSplit) -> list[tuple[int, int]]:
-    """Return the pairs of secrets with rows enough in each part."""
-    parts = split.train, split.choose, split.test
-    counts = np.min([secrets.counts(part) for part in parts], axis=0)
-    return [(i, j) for i, j in secrets.pairs if min(counts[[i, j]]) >= LEAST]
-
-
 def attacked(
     rows: Any, secrets: Sequence[Secrets], split: RowSplit, models: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -255,7 +248,7 @@ class Measurer:
         parts = vars(RowSplit.of(len(chosen), seed))
         self.split = RowSplit(**{name: np.sort(chosen[part]) for name, part in parts.items()})
         own = [secret.of(held) for secret in secrets]
-        self.secrets = [replace(each, pairs=pairs_to_attack(each, self.split)) for each in own]
+        self.secrets = [each.with_rows(LEAST, *vars(self.split).values()) for each in own]
         self.task = task_of(next(iter(roles["task"]), None), frame_table(self.held))
         self.within = 0.0 if self.task is None else max(_ALIKE, self.task.chance(chosen))
 

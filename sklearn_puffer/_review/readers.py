@@ -132,8 +132,7 @@ def trained(attacker: Any, rows: Any, labels: Array) -> Any:
     """Return a fitted copy; a pipeline is given the rows as they are, and others numbers."""
     model, rows = clone(attacker), learnable(rows)
     if not isinstance(model, Pipeline):
-        neighbours = getattr(model, "n_neighbors", None)
-        if isinstance(neighbours, int) and neighbours > len(rows):
+        if getattr(model, "n_neighbors", 0) > len(rows):
             model.set_params(n_neighbors=len(rows))
         model = make_pipeline(encoder(rows), model)
     with warnings.catch_warnings():
@@ -148,14 +147,12 @@ def encoder(rows: Any) -> Any:
     ranks = QuantileTransformer(n_quantiles=min(_QUANTILES, len(rows)), subsample=None)
     gaps = SimpleImputer(strategy="constant", fill_value=0.5, add_indicator=True)
     one_hot = OneHotEncoder(handle_unknown="ignore", max_categories=MOST_LEVELS)
-    return ColumnTransformer(
-        [("ranks", make_pipeline(ranks, gaps), others), ("is", one_hot, words)]
-    )
+    steps = [("ranks", make_pipeline(ranks, gaps), others), ("is", one_hot, words)]
+    return ColumnTransformer(steps)
 
 
 _MOST_LABELS, _BINS = 4, 4
 
-FRESH = "fresh models"
 LIST = "holds the list"
 MODEL = "better model"
 INSIDER = "insider"
@@ -187,9 +184,8 @@ class Release:
         self.exchanged = not mechanism.by_row
         self.budget = Budget.of(certificate.epsilon, certificate.delta, certificate.alpha)
         facts, known = getattr(certificate, "facts", None), mechanism.terms(self.estimator).known
-        if not getattr(facts, "strata", None):  # noise counts what they tell
-            known = ()
-        self.known = [name for name in self.released if name in known]
+        strata = getattr(facts, "strata", None)  # noise counts what known columns tell
+        self.known = [name for name in self.released if strata and name in known]
         self.covered = {*map(str, self.known), *getattr(facts, "joined", ())}
         insiders = getattr(facts, "insiders", None)
         self.insiders = None if insiders is None else Budget(insiders)
@@ -227,7 +223,7 @@ def readers_of(release: Release, secrets: Secrets) -> Iterator[Reader]:
     yield from joining(release, secrets)
 
 
-def fresh(release: Release, secrets: Secrets, seen: Any, name: str = FRESH) -> Reader:
+def fresh(release: Release, secrets: Secrets, seen: Any, name: str = "fresh models") -> Reader:
     """Return the reader who learns from rows, released or raw, of people whose secrets he knows."""
     own = with_copies(seen)
     claims = {
@@ -350,7 +346,7 @@ def joining(release: Release, secrets: Secrets) -> Iterator[Reader]:
     """Yield the readers who know a label: one for each of its most frequent values."""
     if release.task is None:
         return
-    name, rows = release.task.name, release.after
+    name, rows, cells = release.task.name, release.after, equal_rows(release.after)
     budget, values = release.budget if str(name) in release.covered else None, release.raw[name]
     kinds = label_kinds(values)
     seen = with_column(rows, f"{name} as it is", kinds)
@@ -361,8 +357,7 @@ def joining(release: Release, secrets: Secrets) -> Iterator[Reader]:
         among = kinds == kind
         first = values[among].iloc[0]
         which = shown(first) if values[among].nunique() == 1 else f"near {first:.4g}"
-        reader = f"joins {shown(name)}: {which}"
-        yield Reader(reader, knows, secrets, claims, budget, equal_rows(rows), among)
+        yield Reader(f"joins {shown(name)}: {which}", knows, secrets, claims, budget, cells, among)
 
 
 def known_rows(values: Array) -> Array:
