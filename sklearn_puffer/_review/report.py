@@ -185,10 +185,8 @@ def report(
     for argument, text in {"name": name, "by": by}.items():
         if not isinstance(text, str):
             raise TypeError(f"{argument} must be a string, got a {type(text).__name__}.")
-    if audit is not None and not isinstance(audit, Audit):
-        raise TypeError(
-            f"audit must be an Audit, as audit() returns it, got a {type(audit).__name__}."
-        )
+    if not isinstance(audit, Audit | None):
+        raise TypeError(f"audit must be what audit() returns, got a {type(audit).__name__}.")
     own = noiser.certificate_.fingerprint
     if audit is not None and audit.fingerprint != own:
         raise ValueError(
@@ -270,8 +268,7 @@ class _Settings:
             "released as": self.terms.name,
             "report made": utc_now(),
             "made by": shown(by) if by else "not told",
-            "fitted": self.certificate.date,
-            "version": f"sklearn_puffer {self.certificate.version}",
+            "fitted": f"{self.certificate.date}, by sklearn_puffer {self.certificate.version}",
             **more,
         }
         return Section("About this report", cells=[[*told], [*told.values()]])
@@ -279,15 +276,12 @@ class _Settings:
     def guarantee(self) -> list[str]:
         """Return the guarantee, an example, and whether it is of a whole file."""
         certificate, terms = self.certificate, self.terms
-        example = [] if terms.apart else [certificate.notion.example(*self.share())]
-        return [*certificate._promises(), *([*example, terms.whole] if certificate.holds else [])]
-
-    def share(self) -> tuple[float, str] | tuple[()]:
-        """Return how frequent a secret is among audited rows, and which, if there are any."""
-        if not self.audit.attacks:
-            return ()
-        first = self.audit.attacks[0]  # of fresh models, who read all rows of a pair
-        return first.n / (first.n + first.n_against), f" ({shown(first.secret)} here)"
+        example = certificate.notion.example()
+        for first in self.audit.attacks[:1]:  # of fresh models, who read all rows of a pair
+            share = first.n / (first.n + first.n_against)
+            example = certificate.notion.example(share, f" ({shown(first.secret)} here)")
+        told = [terms.whole] if terms.apart else [example, terms.whole]
+        return [*certificate._promises(), *(told if certificate.holds else [])]
 
     def limit(self) -> list[str]:
         """Return how far odds shift at most, as a figure."""
@@ -425,8 +419,7 @@ class _Rows(_Settings):
     def _conditions(self) -> list[Section]:
         """Return what the guarantee takes for granted, and what it leaves open, a line each."""
         if not self.certificate.holds:
-            told = "Nothing is guaranteed by these settings. Fit again."
-            return [Section("Conditions", sentences=[told])]
+            return [Section("Conditions", sentences=["Nothing is guaranteed: fit again."])]
         left = [said for said in left_open(self.noiser) if UNCOVERED not in said]  # stands above
         return [
             Section("Conditions, and what is left open", sentences=[*left, *self.terms.granted]),
@@ -489,8 +482,7 @@ class _Rows(_Settings):
         elif audit._sees() or audit.findings:
             yield [self.nearest, *self._reached(attack)]
         else:
-            beside = "by attackers as weak, or rows as few; audit more rows"
-            yield [self.nearest, "none could be found", beside]
+            yield [self.nearest, "none could be found", "attackers are weak, or rows too few"]
         for own in audit._by_reader():
             if own.view == INSIDER != getattr(attack, "view", None):
                 yield ["Insiders", *self._reached(own)]
