@@ -28,6 +28,7 @@ from sklearn_puffer import (
     report,
 )
 from sklearn_puffer._documents import render, templates
+from sklearn_puffer._review.measured import Survived
 from sklearn_puffer.notions import promised
 
 pytestmark = pytest.mark.usefixtures("quick_attackers")
@@ -42,7 +43,7 @@ HOSTILE = [
     "</style></title><svg onload=alert(1)>",
     "&lt;b&gt;",
 ]
-VOID = {"meta", "rect", "br", "img", "link", "input"}
+VOID = {"meta", "br", "img", "link", "input"}
 TAGS = {"html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "p", "section", "div"}
 TAGS |= {"table", "thead", "tbody", "tr", "th", "td", "ul", "li", "figure", "figcaption"}
 TAGS |= {"svg", "rect", "text"}
@@ -637,6 +638,12 @@ def test_a_first_line_is_green_unless_it_names_a_danger(noiser):
     mixed = make_noiser(make_table().sample(frac=1.0, random_state=0, ignore_index=True))
     for kind in ("internal", "external"):
         assert f'<main class="{kind} sound">' in report(mixed, kind=kind).html
+
+
+def test_a_task_that_no_column_tells_is_not_measured(noiser, audited):
+    figure = Survived("AUC on true rows", "old", math.nan, math.nan)
+    told = report(noiser, replace(audited, survived=(figure,)))
+    assert figures_of(told)["Task"][0] == "not measured"
 
 
 def check_shift(words, attack):

@@ -456,7 +456,8 @@ class _Rows(_Settings):
         change, constant, stay = _means(self.certificate.utility)
         task = ["Task", "not measured", "a plan or an audit with a task measures it"]
         for figure in self.audit.survived:
-            if figure.what in ("AUC on true rows", "R2 on true rows"):
+            scored = figure.what in ("AUC on true rows", "R2 on true rows")
+            if scored and not math.isnan(figure.after):
                 own = f"{figure.after:.3f} {figure.what.split()[0]}"
                 chance = "0.5" if figure.what.startswith("AUC") else "0"
                 beside = (
