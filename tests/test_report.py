@@ -936,6 +936,14 @@ def test_who_signs_noise_that_was_read_from_json_reads_which_columns_are_known(n
             assert f"(taken as known: {name}" in decisions(each)[0]
 
 
+@pytest.mark.parametrize("joined", ["paid", ["paid", "old"]])
+def test_who_signs_typical_rows_reads_which_labels_may_be_joined_also_of_an_artifact(joined):
+    rows = typical(make_table(0, 400).assign(paid=np.arange(400) % 3 == 0), joined=joined)
+    said = ", ".join(map(repr, [joined] if isinstance(joined, str) else joined))
+    for each in (rows, PufferfishRelease.from_json(rows.to_json())):
+        assert f"(taken as known: none; as joined later: {said})" in decisions(each)[0]
+
+
 def test_a_headline_never_contradicts_a_finding_and_says_where_nothing_was_changed(noiser, audited):
     worst = replace(audited.attacks[0], p=1e-9, p_all=1e-9, low=2.0)
     found = replace(audited, attacks=(worst, *audited.attacks[1:]))

@@ -421,6 +421,7 @@ def terms_of(facts: PrototypeFacts, known: Sequence[Name], coarse: Sequence[Name
         beyond=f", but of fitted people for one row alone, NOT for a whole file{beyond}"
         + say.BY_THEMSELVES * bool(known),
         known=known,
+        joined=facts.joined,
         coarse=coarse,
         limit="; of one row, no limit is proven of a file",
     )

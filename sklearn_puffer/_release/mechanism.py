@@ -121,6 +121,7 @@ class Terms:
     again: str = "the same rows once"  # how often: ends "release ..."
     beyond: str = ""  # for whom it does not hold: ends the headline for recipients
     known: Sequence[Name] = ()  # columns that readers are taken to know
+    joined: Sequence[Name] = ()  # labels that readers may join later, and that are covered
     coarse: Sequence[Name] = ()  # those of the known ones that are released in bins or merged
     ids: Sequence[Name] = ()  # columns that stay with people, and are taken to say nothing of them
     apart: bool = False  # whether each pair of secrets has a budget: epsilon times their distance

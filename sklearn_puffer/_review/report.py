@@ -238,8 +238,7 @@ class _Settings:
             )
             why = seed if self.seeded else "the certificate does not hold"
             raise UncertifiedError(
-                f"{why}, so there is no report for recipients; fit again, or use "
-                'kind="internal", which says so.'
+                f'{why}, so there is no report for recipients; fit again, or use kind="internal".'
             )
         if not isinstance(getattr(self.noiser, "max_group", None), int) and certificate.groups:
             # the largest group was counted, or an artifact does not say whether it was
@@ -428,10 +427,9 @@ class _Rows(_Settings):
 
     def _decisions(self) -> list[str]:
         """Return what nobody but who answers for the data can decide."""
-        terms, joined = self.terms, getattr(self.noiser, "joined", None)
-        columns = [joined] if isinstance(joined, str | int) else list(joined or [])
+        terms = self.terms
         beside = f"taken as known: {', '.join(map(shown, terms.known)) or 'none'}"
-        beside += f"; as joined later: {listed(columns)}" if columns else ""
+        beside += f"; as joined later: {listed(terms.joined)}" if terms.joined else ""
         ids = (
             f"Ids: whether {', '.join(map(shown, terms.ids))} may go out, beside rows that are "
             "often the person's own, and say nothing of a person (as dates do)."
