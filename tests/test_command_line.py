@@ -293,6 +293,19 @@ def test_a_column_that_cannot_be_read_is_left_out_of_the_command_that_is_printed
     assert main(shlex.split(said.rpartition("columns: puffer ")[2])) == 0
 
 
+@pytest.mark.parametrize("mechanism", ["noise", "typical-rows", "swap"])
+def test_dates_that_are_secrets_or_are_passed_on_stay_text(folder, mechanism):
+    table = make_table().assign(quarter=lambda t: np.where(t["owner"], "2020-04-01", "2020-01-01"))
+    table.to_csv("q.csv", index=False)
+    more = ["--ids", "client"] if mechanism == "swap" else []
+    asked = ["--sensitive", "quarter", "--public", "cars", "--remainder", "passthrough", *more]
+    assert main(["fit", "q.csv", "q.json", "--mechanism", mechanism, "--epsilon", "4", *asked]) == 0
+    assert main(["release", "q.json", "q.csv", "out.csv", *KEYED]) == 0
+    release = PufferfishRelease.from_json(Path("q.json"))
+    assert release.certificate_.pairs[0].secret in ("2020-01-01", "2020-04-01")
+    assert sorted(pd.read_csv("out.csv")["since"]) == sorted(table["since"])
+
+
 def test_dates_are_found_where_every_value_is_one(tmp_path):
     days = {"leap": "2020-02-29", "thirty": "2020-04-31", "short": "2020-2-1", "code": "2020-01-00"}
     path = tmp_path / "days.csv"

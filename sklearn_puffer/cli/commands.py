@@ -12,7 +12,7 @@ import json
 import os
 import shlex
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ def fit(args: Any) -> None:
     _check_new("ARTIFACT", args.artifact, (".json",), {}, args)
     file = TableFile(args.table, layout_of(args))
     _check_repeated(args, file.names)
-    table = file.rows(file.found_types())
+    table = file.rows(file.found_types(_named(parameters, NAMES - _DATED)))
     try:
         noiser.fit(table)
     except ValueError as error:
@@ -73,9 +73,8 @@ def fit(args: Any) -> None:
 
 def _mended(args: Any, table: Any, parameters: Mapping[str, Any], error: str) -> str:
     """Return the command that releases what can be, without what the error names; "" if none."""
-    given = (parameters.get(option) for option in NAMES)
-    named = {name for each in given for name in ([each] if isinstance(each, str) else each or ())}
-    columns, source = [name for name in table.column_names if name not in named], frame_table(table)
+    named, source = _named(parameters, NAMES), frame_table(table)
+    columns = [name for name in table.column_names if name not in named]
     read = Faults().of(lambda name: (name, first_values(source, name)), columns)
     values = dict(read)  # without what cannot be read
     public = [name for name in values if not identifier_kind(values[name])]
@@ -86,6 +85,15 @@ def _mended(args: Any, table: Any, parameters: Mapping[str, Any], error: str) ->
     words = [word for name in public for word in ("--public", name)]
     words += ["--missing", "propagate"] * (bool(absent) and "missing" not in parameters)
     return shlex.join(["puffer", *args.words, *words])
+
+
+_DATED = {"public", "known"}  # columns of CSV files that may hold dates; those of others are text
+
+
+def _named(parameters: Mapping[str, Any], options: Iterable[str]) -> set[str]:
+    """Return the columns that some parameters name."""
+    given = (parameters.get(option) for option in options)
+    return {name for each in given for name in ([each] if isinstance(each, str) else each or ())}
 
 
 def check_sensitive(command: str, parameters: Mapping[str, Any]) -> None:
@@ -142,10 +150,10 @@ def report(args: Any) -> int:
     return FINE if well else NO_PROMISE
 
 
-def _rows_of(path: str, layout: CsvLayout, types: Mapping[str, Any] | None = None) -> Any:
-    """Return the rows of a file, with ``types`` before those that are found."""
+def _rows_of(path: str, layout: CsvLayout, types: Mapping[str, Any]) -> Any:
+    """Return the rows of a file, with the fitted ``types`` before those that are found."""
     file = TableFile(path, layout)
-    return file.rows({**file.found_types(), **(types or {})})
+    return file.rows({**file.found_types(file.names), **types})
 
 
 def check_out(args: Any) -> None:
@@ -203,7 +211,8 @@ def plan(args: Any) -> None:
     check_out(args)
     how = typed(args, parameters_of("plan"))
     check_sensitive("plan", how)
-    rows = _rows_of(args.table, layout_of(args))
+    file = TableFile(args.table, layout_of(args))
+    rows = file.rows(file.found_types(_named(how, {*NAMES, "task"} - _DATED)))
     _check_repeated(args, rows.column_names)
     found = sklearn_puffer.plan(rows, **how)
     show(found, args)
@@ -337,7 +346,7 @@ def release(args: Any) -> None:
     file = TableFile(args.input, layout)
     before = _version_of(file.path)
     # a swap reads secrets, too, with types found as in fit
-    found = {} if noiser._fitted.mechanism.by_row else file.found_types()
+    found = {} if noiser._fitted.mechanism.by_row else file.found_types(file.names)
     table = file.rows({**found, **types_of(noiser)})
     noiser._fitted.rules.check_columns(table.column_names)
     kept = table.select([str(name) for name in noiser._fitted.rules.order])

@@ -7,7 +7,7 @@ from one look through all rows. A column without a type is text, which comes out
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -93,10 +93,11 @@ class TableFile:
         known = {**types, **self.layout.types}
         return self._csv({name: known.get(name, "string") for name in self.names})
 
-    def found_types(self) -> dict[str, str]:
+    def found_types(self, text: Collection[str] = ()) -> dict[str, str]:
         """Return the type of each column of a CSV file: one that all its values have.
 
-        Numbers with leading zeros, or with more digits than are exact, are ids: they are text.
+        Numbers with leading zeros, or with more digits than are exact, are ids: they are text, and
+        so are dates in the columns ``text``.
         """
         if self.kind == "parquet":
             return {}
@@ -112,7 +113,7 @@ class TableFile:
             values = compute.drop_null(compute.unique(column))
             for kind, pattern in _PATTERNS.items() if len(values) else ():
                 if compute.all(compute.match_substring_regex(values, pattern)).as_py():
-                    types[name] = kind
+                    types[name] = "string" if kind == "date" and name in text else kind
                     break
         return {**types, **self.layout.types}
 
