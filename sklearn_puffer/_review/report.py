@@ -233,9 +233,7 @@ class _Settings:
         """Return the report for recipients."""
         certificate = self.certificate
         if self.seeded or not certificate.holds:
-            seed = (
-                f"random_state={quoted(self.noiser.random_state)} (or in fit) makes it repeatable"
-            )
+            seed = f"random_state={quoted(self.noiser.random_state)} (or in fit) is a seed"
             why = seed if self.seeded else "the certificate does not hold"
             raise UncertifiedError(
                 f'{why}, so there is no report for recipients; fit again, or use kind="internal".'
