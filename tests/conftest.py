@@ -175,13 +175,12 @@ def _no_figure_is_left_open():
 @contextlib.contextmanager
 def _few_trees():
     """Attack by fewer trees than plans and audits do: they find what is plain to see."""
-    from sklearn_puffer._review import measured, readers
+    from sklearn_puffer._review import readers
 
     boosted = readers.boosted
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measured, "attackers", lambda: {"boosted": boosted(5)})
-        for module in (measured, readers):
-            patch.setattr(module, "boosted", lambda _, **kind: boosted(5, **kind))
+        patch.setattr(readers, "attackers", lambda: {"boosted": boosted(5)})
+        patch.setattr(readers, "boosted", lambda _, **kind: boosted(5, **kind))
         yield
 
 

@@ -20,12 +20,11 @@ from sklearn_puffer._review.measured import (
     attacked,
     changes,
     constants,
-    known_rows,
     parted,
     reidentified,
     task_of,
 )
-from sklearn_puffer._review.readers import boosted, seen
+from sklearn_puffer._review.readers import boosted, known_rows, seen
 from sklearn_puffer._tables import frame_table, put_together
 
 

@@ -685,6 +685,11 @@ def test_what_cannot_be_planned_is_refused_with_the_way_out(how, error, message)
         plan(people(300), "group", **how)
 
 
+def test_a_plan_that_protects_nothing_is_refused_with_an_example():
+    with pytest.raises(ValueError, match=r'sensitive is missing; .*such as sensitive="race"'):
+        plan(people(300))
+
+
 def test_a_table_without_rows_is_refused(found):
     for planned in (
         lambda: plan(people(300)[:0], "group"),

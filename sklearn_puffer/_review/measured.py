@@ -25,20 +25,9 @@ from sklearn.utils import shuffle
 from sklearn_puffer._base import Array, FloatArray, counted
 from sklearn_puffer._codes import resolve
 from sklearn_puffer._fits import learnable
+from sklearn_puffer._review import readers
 from sklearn_puffer._review.exact_tests import FOLDS, SMALL, RowSplit, Secrets
 from sklearn_puffer._review.plan import Candidate
-from sklearn_puffer._review.readers import (
-    attackers,
-    boosted,
-    encoder,
-    equal_rows,
-    is_words,
-    known_rows,
-    learnt,
-    seen,
-    trained,
-    with_copies,
-)
 from sklearn_puffer._tables import Name, Table, frame_table, in_whole_days, put_together
 from sklearn_puffer._words import on_one_line, quoted
 
@@ -57,10 +46,10 @@ def attacked(
     It is chosen by rows that are not tested, so that its figure is unbiased.
     """
     names, areas, parts = list[str](), list[Any](), (split.choose, split.test)
-    rows = with_copies(rows)
+    rows = readers.with_copies(rows)
     own = [secret for secret in secrets if secret.pairs]
     for secret, (name, attacker) in product(own, counted(list(models.items()), "attackers")):
-        claims = learnt(attacker, rows, rows, split, secret)
+        claims = readers.learnt(attacker, rows, rows, split, secret)
         for i, j in secret.pairs:
             names.append(name)
             scores, codes = claims[:, i] - claims[:, j], secret.codes
@@ -142,7 +131,7 @@ class Task:
         and D. Whitney, 1947), where all but one class have scores of their own; of R2 the largest,
         by Fisher's formula.
         """
-        known = np.intersect1d(rows, known_rows(self.target))
+        known = np.intersect1d(rows, readers.known_rows(self.target))
         if is_regressor(self.model):
             return 1.5 / math.sqrt(len(known))
         _, counts = np.unique(self.target[known], return_counts=True)
@@ -166,13 +155,13 @@ class Task:
         if not features:
             return math.nan
         own, words = self.target, self.target.dtype.kind not in "biuf"
-        if self.name in learnt and is_words(learnt[self.name]) == words:
+        if self.name in learnt and readers.is_words(learnt[self.name]) == words:
             own = np.asarray(learnt[self.name]).astype(own.dtype)
-        scores, there, halves = [], known_rows(self.target), (split.shown, split.test)
-        told = np.intersect1d(there, known_rows(own))
+        scores, there, halves = [], readers.known_rows(self.target), (split.shown, split.test)
+        told = np.intersect1d(there, readers.known_rows(own))
         for train, test in (halves, halves[::-1]):
             train, test = np.intersect1d(train, told), np.intersect1d(test, there)
-            model = trained(self.model, learnt[features].iloc[train], own[train])
+            model = readers.trained(self.model, learnt[features].iloc[train], own[train])
             score = model.score if is_regressor(model) else partial(_auc, model)
             scores.append(score(true[features].iloc[test], self.target[test]))
         return float(np.mean(scores))
@@ -184,13 +173,13 @@ def task_of(task: Any, table: Table) -> Task | None:
         return None
     (name,) = resolve([task], table.names, "task")
     target = np.asarray(table.original(name))
-    if not len(known_rows(target)):
+    if not len(readers.known_rows(target)):
         raise ValueError(
             f"task names column {quoted(name)}, which has no value that is not missing; name one "
             "that has."
         )
     numbers = target.dtype.kind in "iuf" and len(np.unique(target)) > _CLASSES
-    return Task(name, boosted(60, regressor=numbers), target)
+    return Task(name, readers.boosted(60, regressor=numbers), target)
 
 
 def _auc(model: Any, rows: Any, target: Array) -> float:
@@ -285,13 +274,13 @@ class Measurer:
         """Return a candidate with the figures of released rows."""
         public, known = self.roles["public"], self.roles["known"]
         change, equal = changes(self.held, released, public)
-        after, before = (seen(frame, [*public, *known]) for frame in (released, self.held))
+        after, before = (readers.seen(frame, [*public, *known]) for frame in (released, self.held))
         return replace(
             candidate,
             change=change,
             rows_equal=float(equal.all(axis=1).mean()),
             task=math.nan if self.task is None else self.task.score(after, before, self.split),
-            **attacked(after, self.secrets, self.split, attackers()),
+            **attacked(after, self.secrets, self.split, readers.attackers()),
         )
 
 
@@ -319,7 +308,7 @@ class Survived:
 
 def _alike(raw: Any, released: Any) -> list[Name]:
     """Return the columns that are words before and after, or neither: not codes of words."""
-    return [name for name in raw if is_words(raw[name]) == is_words(released[name])]
+    return [name for name in raw if readers.is_words(raw[name]) == readers.is_words(released[name])]
 
 
 def task_figures(task: Task, raw: Any, released: Any, parts: RowSplit) -> list[Survived]:
@@ -339,7 +328,7 @@ def reidentified(before: Any, after: Any, rows: Array) -> list[Survived]:
     columns: of raw rows to the closest other one, of released rows to the closest raw one.
     """
     both = (before, after)
-    alike = [np.bincount(equal_rows(each[list(after)])) for each in both]
+    alike = [np.bincount(readers.equal_rows(each[list(after)])) for each in both]
     figures = {
         "different rows": [float(len(sizes)) for sizes in alike],
         "unique rows": [float((sizes == 1).sum() / sizes.sum()) for sizes in alike],
@@ -348,7 +337,7 @@ def reidentified(before: Any, after: Any, rows: Array) -> list[Survived]:
     if len(_alike(before, after)) == len(list(before)):
         # the share of rows that are nearest to the row that they came from, ties as fractions
         rows, shares, nearest = rows[:_MOST_LINKED], list[float](), list[float]()
-        model = encoder(before).set_params(sparse_threshold=0.0).fit(learnable(before))
+        model = readers.encoder(before).set_params(sparse_threshold=0.0).fit(learnable(before))
         true, _ = blocks = [model.transform(block.iloc[rows]) for block in both]
         for block in blocks:
             distances = pairwise_distances(block, true, metric="manhattan")
