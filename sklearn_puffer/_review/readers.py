@@ -362,8 +362,7 @@ def joining(release: Release, secrets: Secrets) -> Iterator[Reader]:
 
 def known_rows(values: Array) -> Array:
     """Return the places of values that are not missing."""
-    there = [value == value and value is not None for value in values]  # NaN is not itself
-    return np.flatnonzero(np.array(there, dtype=bool))
+    return np.flatnonzero([value == value and value is not None for value in values])  # no NaN
 
 
 def label_kinds(values: Any) -> Array:
@@ -410,9 +409,9 @@ def secrets_in(estimator: Any, source: Table, given: Any, frame: Any) -> list[Se
                 f"{listed(sorted(labels, key=str), 5)}; give rows with values as in fit."
             )
         every_label = list(dict.fromkeys([*secret.labels, *labels]))  # some without a row
-        coded = [(every_label.index(a), every_label.index(b)) for a, b in pairs]
-        both = dict.fromkeys(each for i, j in coded for each in ((i, j), (j, i)))
-        secrets.append(Secrets(name, every_label, secret.codes(source.n_rows), list(both)))
+        both = dict.fromkeys(each for a, b in pairs for each in ((a, b), (b, a)))
+        coded = [(every_label.index(a), every_label.index(b)) for a, b in both]
+        secrets.append(Secrets(name, every_label, secret.codes(source.n_rows), coded))
     return secrets
 
 
