@@ -277,6 +277,18 @@ def test_keyed_rows_come_out_alike_from_every_copy_in_any_order(rows, tmp_path):
         ledger.transform(rows, few.assign(town="north"), row_id="person")
 
 
+def test_signs_of_zeros_among_known_numbers_leave_a_fit_the_same_in_any_order():
+    signed = np.random.default_rng(4).choice([0.0, -0.0, 1.5], len(TABLE))
+    table = TABLE.assign(town=signed, person=range(len(TABLE))).sort_values("town")
+    table = pd.concat([table[np.signbit(table["town"])], table[~np.signbit(table["town"])]])
+    same = {"sensitive": "ill", "known": "town", "public": "place", "n_prototypes": 7}
+    first, last = fitted(table, **same), fitted(table[::-1], **same)
+    assert first.certificate_.fingerprint == last.certificate_.fingerprint
+    released = first.transform(table, row_id="person", key=KEY)
+    assert last.transform(table, row_id="person", key=KEY).equals(released)
+    assert not np.signbit(released["town"]).any()
+
+
 @pytest.mark.parametrize("known", ["since", "visits", "vip", "ward", {"since": 3, "visits": 2}])
 def test_every_kind_of_known_column_is_written_and_read(known):
     rng = np.random.default_rng(5)

@@ -112,6 +112,7 @@ class KnownColumn:
         data = values.present
         if values.kind == "float":
             check_finite(data, name)
+            data = data + 0.0  # one zero
         numbers, edges = np.unique(data), None
         if n_bins is not None and len(data):
             bins = learn_column(name, values, n_bins=n_bins, missing="propagate", weights=weights)
