@@ -277,6 +277,16 @@ def test_keyed_rows_come_out_alike_from_every_copy_in_any_order(rows, tmp_path):
         ledger.transform(rows, few.assign(town="north"), row_id="person")
 
 
+@pytest.mark.parametrize("later", ["5h", "1ns", "-1ns"])
+def test_a_known_date_however_little_later_is_an_unseen_one(later):
+    days = TABLE["town"].map({"east": 0, "north": 1, "west": 2})
+    table = TABLE.assign(town=pd.Timestamp("2020-01-01") + pd.to_timedelta(days, "D"))
+    table["town"] = table["town"].astype("datetime64[ns]")
+    rows = fitted(table, sensitive="ill", known="town", public="place", n_prototypes=7)
+    with pytest.warns(UnseenValuesWarning, match="most in column 'town'"):
+        rows.transform(table.assign(town=table["town"] + pd.Timedelta(later)))
+
+
 def test_signs_of_zeros_among_known_numbers_leave_a_fit_the_same_in_any_order():
     signed = np.random.default_rng(4).choice([0.0, -0.0, 1.5], len(TABLE))
     table = TABLE.assign(town=signed, person=range(len(TABLE))).sort_values("town")

@@ -39,6 +39,29 @@ def test_times_of_numpy_are_whole_numbers_of_the_coarsest_unit_that_holds_them(k
             assert other.unit == f"{kind}64[{wanted}]"
 
 
+@pytest.mark.parametrize("kind", ["datetime", "timedelta"])
+@pytest.mark.parametrize("unit", SIZES[:-1])
+def test_what_is_the_finest_part_of_a_unit_off_is_no_whole_number_of_it(kind, unit):
+    per, rng = int(np.timedelta64(1, unit) / np.timedelta64(1, "ns")), np.random.default_rng(3)
+    most = min(2**52, (2**63 - 1) // per) - 2
+    starts = np.append([0, 20_000, -20_000, most, -most], rng.integers(-most, most, 99))
+    for off in (1, -1, per // 2, per - 1):
+        # whole ones first
+        times = np.concatenate([starts * per, starts * per + off]).astype(f"{kind}64[ns]")
+        read = time_values(times, "x", f"{kind}64[{unit}]").data
+        assert (read[: len(starts)] == starts).all()
+        assert (read[len(starts) :] % 1.0 != 0.0).all()
+        assert (np.abs(read[len(starts) :] - (starts + off / per)) <= 1.0).all()
+
+
+def test_a_part_of_a_unit_beyond_all_fractions_of_floats_is_no_whole_number_of_it():
+    far = 2**52 + np.arange(-3, 4)
+    times = np.concatenate([far * 1000, far * 1000 + 1, far * 1000 - 1, -far * 1000 - 1])
+    read = time_values(times.astype("timedelta64[ns]"), "x", "timedelta64[us]").data
+    assert (read[:7] == far).all()
+    assert (read[7:] % 1.0 != 0.0).all()
+
+
 def test_times_finer_than_nanoseconds_are_read_as_nanoseconds():
     for size, per in (("ps", 10**3), ("fs", 10**6)):
         times = np.array([3 * per, -7 * per]).astype(f"timedelta64[{size}]")

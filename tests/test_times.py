@@ -171,17 +171,18 @@ def test_an_array_of_times_stays_one():
     assert (released.astype("int64") % 86_400 == 0).all()
 
 
+@pytest.mark.parametrize("later", ["3h", "1ns"])
 @pytest.mark.parametrize("unknown", ["auto", "error"])
-def test_a_later_time_within_a_day_is_an_unseen_value(unknown):
+def test_a_later_time_within_a_day_is_an_unseen_value(unknown, later):
     fitted = noiser(unknown=unknown).fit(TABLES["pandas s"](COMPLETE))
-    later = TABLES["pandas ns"](COMPLETE)
-    later["x"] += pd.Timedelta(hours=3)
+    table = TABLES["pandas ns"](COMPLETE)
+    table["x"] += pd.Timedelta(later)
     if unknown == "error":
         with pytest.raises(ValueError, match="values that were not seen in fit"):
-            fitted.transform(later)
+            fitted.transform(table)
     else:
         same = noiser().fit(TABLES["pandas s"](COMPLETE)).transform(TABLES["pandas ns"](COMPLETE))
-        assert fitted.transform(later)["x"].equals(same["x"])
+        assert fitted.transform(table)["x"].equals(same["x"])
 
 
 OTHER = {

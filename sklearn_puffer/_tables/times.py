@@ -25,6 +25,7 @@ _SIZES = {
 }  # nanoseconds
 UNITS = tuple(f"{kind}64[{size}]" for kind in ("datetime", "timedelta") for size in _SIZES)
 _LARGEST = 2**63 - 1
+_FARTHEST_HALF = 2.0**52 - 0.5
 _YEARS = (dt.date(1, 1, 2).toordinal(), dt.date(9999, 12, 30).toordinal())
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 _MOST_DAYS = 106_751_990  # in 64 bits of microseconds, so that every library shows them
@@ -87,7 +88,13 @@ def _in_unit(numbers: IntArray, size: str, wanted: str) -> Array:
     """Convert integers to another unit; to floats if they are not whole there, or overflow."""
     if _SIZES[wanted] >= _SIZES[size]:
         factor = _SIZES[wanted] // _SIZES[size]
-        return numbers / factor if (numbers % factor).any() else numbers // factor
+        whole, rest = np.divmod(numbers, factor)
+        if not rest.any():
+            return whole
+        # what has a rest stays between two whole numbers, however near; larger floats are whole
+        parts = np.clip(numbers / factor, -_FARTHEST_HALF, _FARTHEST_HALF)
+        parts = np.where(parts % 1.0 == 0.0, np.nextafter(parts, whole + 0.5), parts)
+        return np.where(rest == 0, whole, parts)
     factor = _SIZES[size] // _SIZES[wanted]
     if np.abs(numbers, dtype=float).max(initial=0.0) >= _LARGEST / factor:
         return numbers * float(factor)
