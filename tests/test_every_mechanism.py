@@ -109,6 +109,16 @@ def test_an_array_comes_out_as_one(mechanism):
     assert released.shape == (N_ROWS, len(mechanism.get_feature_names_out()))
 
 
+@pytest.mark.parametrize("beside", [pd.DataFrame, np.asarray, lambda secrets: secrets])
+def test_positions_of_secrets_beside_rows_are_no_columns_of_these(mechanism, beside):
+    X = pd.DataFrame(TABLE[["age", "pay", "visits"]].to_numpy(dtype=float), TABLE.index)
+    secrets = pd.Series((TABLE["ill"] == "yes").to_numpy(), TABLE.index)
+    bare = {"ids": None} if "ids" in mechanism.get_params() else {}
+    mechanism.set_params(sensitive=None, public=None, **bare)
+    mechanism.fit(X, sensitive_features=beside(secrets))
+    assert len(mechanism.get_feature_names_out()) == 3
+
+
 @pytest.mark.parametrize(("wanted", "kind"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame)])
 def test_set_output_says_what_comes_back(mechanism, wanted, kind):
     given = pl.from_pandas(TABLE) if wanted == "pandas" else TABLE

@@ -219,8 +219,7 @@ def roles_of(settings: Settings, given: FitRows) -> Roles:
         If a column is not there, or has two roles.
     """
     names, sets, asked = given.table.names, sensitive_sets(given), settings.columns
-    of_table = given.secrets is None
-    hidden = [name for name in dict.fromkeys(chain(*sets)) if of_table or name in names]
+    hidden = [*dict.fromkeys(chain(*sets))] if given.secrets is None else given.hidden()
     joined = [] if settings.joined is None else resolve(settings.joined, names, "joined")
     known = known_bins(asked.known, names)
     chosen = [] if asked.public is None else resolve(asked.public, names, "public")
