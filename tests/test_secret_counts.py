@@ -9,7 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prototype_oracle import GOLDEN, counted
 
-from sklearn_puffer._microaggregator.program import ONE, SecretCounts, clopper_pearson
+from sklearn_puffer._microaggregator.certificate import as_matrix
+from sklearn_puffer._microaggregator.program import (
+    ONE,
+    ChannelProblem,
+    SecretCounts,
+    SecretMasses,
+    clopper_pearson,
+    drawn_losses,
+    for_new_people,
+    least_change,
+)
 
 BOUNDS = ("low", "high", "share_low", "share_high")
 
@@ -157,6 +167,47 @@ def test_bounds_that_do_not_share_the_error_miss_far_more_often():
         low, high = clopper_pearson(counts, sizes[:, None], 0.05)
         missing += not ((low <= chances) & (chances <= high)).all()
     assert missing > 60
+
+
+# --------------------------------------------------------------------------- what chance does
+
+
+def beyond(channel, table, epsilon, n_tables=2000):
+    """Return in what share of tables, drawn row by row, odds shift further than epsilon."""
+    rng, total = np.random.default_rng(3), table.counts.sum()
+    drawn = rng.multinomial(total, (table.counts / total).ravel(), n_tables)
+    drawn = drawn.reshape(n_tables, *table.counts.shape)
+    released = np.einsum("tas,ab->tsb", drawn / drawn.sum(axis=1, keepdims=True), channel)
+    odds = np.log(released[:, :, None] / released[:, None])
+    return (np.abs(odds).max(axis=(1, 2, 3)) > epsilon).mean()
+
+
+@pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.parametrize("error", [0.05, 0.0125])
+def test_the_channel_keeps_the_budget_in_drawn_tables_but_a_share_of_them(k, error):
+    rng = np.random.default_rng(k)
+    table = counted(rng.multinomial(2000, rng.dirichlet(np.ones(12 * k)), 1).reshape(12, k))
+    bounded = [SecretMasses(table.as_counted(), table.pairs)]
+    problem = ChannelProblem(bounded, table.sizes, rng.random((12, 12)) * (1 - np.eye(12)), 0.5)
+    before = as_matrix(least_change(problem)).toarray()
+    assert beyond(before, table, 0.5) > 0.3  # what the program alone lets chance do
+    rows = for_new_people(problem, before, [table], error)
+    after = as_matrix(rows).toarray()
+    assert beyond(after, table, 0.5) <= 1.5 * error
+    assert problem.loss(rows) <= 0.5
+    losses = drawn_losses(after, table, error)
+    assert np.quantile(losses, 1.0 - error, method="higher") == pytest.approx(0.5)
+    assert for_new_people(problem, after, [table], error) is None  # it needs no more
+    assert problem.cost(after) < problem.cost(np.broadcast_to(problem.shares, after.shape))
+
+
+def test_a_constant_channel_is_left_as_it_is_whatever_chance_does():
+    table = counted(np.array([[40, 2], [3, 30]]))
+    bounded = [SecretMasses(table.as_counted(), table.pairs)]
+    problem = ChannelProblem(bounded, table.sizes, 1.0 - np.eye(2), 1e-6)
+    constant = np.broadcast_to(problem.shares, (2, 2))
+    assert for_new_people(problem, constant, [table], 0.05) is None
+    assert drawn_losses(constant, table, 0.05).max() == pytest.approx(0.0, abs=1e-12)
 
 
 def test_products_of_small_tables_are_counted_in_full():

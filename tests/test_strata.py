@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from prototype_oracle import counted, worst
 from prototype_readers import fitted
-from scipy.stats import chi2
+from scipy.stats import binom, chi2
 
 from sklearn_puffer import (
     PersonLedger,
@@ -358,10 +358,47 @@ def test_chance_moves_new_people_of_small_strata_no_further_than_the_budget(seed
 
 def test_cells_of_few_rows_of_a_stratum_move_new_people_beyond_the_budget(monkeypatch):
     monkeypatch.setattr(fit, "joined_cells", lambda sizes, distances, least: np.arange(len(sizes)))
+    monkeypatch.setattr(fit, "for_new_people", lambda *of_stratum: None)
     rng = np.random.default_rng(7)
     table, new = law(rng, 600), law(rng, 40_000)
     rows = fitted(table, sensitive="ill", known="town", n_prototypes=12)
     assert worst_odds(rows, new) > 1.05
+
+
+LAW = [binom.pmf(np.arange(16), 15, chance) for chance in (0.34, 0.77)]
+
+
+def of_new_people(seed):
+    """Return how far odds of very many new people shift, in units of the budget of .5."""
+    rng = np.random.default_rng(seed)
+    ill = (rng.random(10_000) < 0.2).astype(int)
+    place = [rng.choice(16, p=LAW[code]) for code in ill]
+    table = pd.DataFrame({"ill": ill, "town": rng.integers(0, 10, len(ill)), "place": place})
+    asked = {"public": "place", "known": "town", "n_prototypes": 20}
+    rows = PufferfishMicroaggregator(0.5, sensitive="ill", **asked).fit(table)
+    cells = rows.assign(pd.DataFrame({"place": np.arange(16), "town": 0}))
+    found = 0.0
+    for channel in rows.channel_.values():
+        own = [np.bincount(cells, p, len(rows.prototypes_)) @ channel.toarray() for p in LAW]
+        told = np.array(own)[:, np.max(own, axis=0) > 0.0]
+        found = max(found, np.abs(np.log(told[0] / told[1])).max())
+    return found / 0.5, rows.certificate_.facts
+
+
+@pytest.mark.parametrize("seed", [0, 13])
+def test_chance_moves_new_people_of_a_law_of_few_places_no_further_than_the_budget(seed):
+    found, facts = of_new_people(seed)
+    assert found <= 1.0
+    assert facts.chance == pytest.approx(0.5)
+
+
+def test_a_channel_that_takes_typical_rows_for_as_frequent_as_counted_moves_them_further(
+    monkeypatch,
+):
+    monkeypatch.setattr(fit, "for_new_people", lambda *of_stratum: None)
+    found, facts = of_new_people(0)
+    assert found > 1.15
+    assert facts.chance > 0.5
 
 
 def test_joined_labels_are_bounded_within_each_stratum():

@@ -100,6 +100,9 @@ class PrototypeFacts:
     joint : float or None
         The loss over bounds on the joint masses of secrets and prototypes, whose shares may then
         differ in new rows; None without a level.
+    chance : float or None
+        The loss that all but a share of 1 - level of tables keep which are drawn from the counted
+        one; None without a level, and in certificates of earlier versions.
     values : {"typical", "drawn"}
     drawn, drawn_row : float or None
         Bounds on the extra loss of one drawn column of a fitted row, and of all together.
@@ -130,6 +133,7 @@ class PrototypeFacts:
     labels: bool
     tried: tuple[tuple[int, float], ...]
     strata: StrataFacts | None = None
+    chance: float | None = None
 
 
 @dataclass(frozen=True)
@@ -225,9 +229,12 @@ class PrototypeCertificate(Certificate):
         whole += "; MORE THAN OF ONE ROW" * bool(self._dangers())
         rows = ["Different rows", f"{facts.n_prototypes}", number]
         told = [["Whole file", times(facts.table), whole]]
-        if facts.joint is not None and facts.joint > self.epsilon:
-            chance = "at most, if typical rows are more or less frequent among them than in it"
-            told.append(["People not in the table", times(facts.joint), chance])
+        if facts.level is not None and facts.joint is not None:
+            odds, beside = facts.joint, "at most, as chance has typical rows more or less frequent"
+            if facts.chance is not None:
+                odds = facts.chance
+                beside = f"in {facts.level:.0%} of simulated tables; proven: {times(facts.joint)}"
+            told.append(["People not in the table", times(odds), beside])
         # columns that are drawn one by one make more rows
         return [rows] * (facts.drawn is None) + told
 
@@ -260,9 +267,11 @@ class PrototypeCertificate(Certificate):
         if facts.joint is not None:
             told[1] += (
                 " If typical rows are more or less frequent among people who are not in the table, "
-                f"as chance has it, they may shift {times(facts.joint)}: a proven bound, from "
-                "which simulated tables stay far."
+                f"as chance has it, they may shift {times(facts.joint)}: a proven bound."
             )
+        if facts.level is not None and facts.chance is not None:
+            few = f"{facts.level:.0%} of simulated tables"
+            told[1] += f" In {few} they stay within {times(facts.chance)}."
         if strata is not None:
             told.append(
                 f"Known values part the people into {strata.n_strata} strata, and what they tell "

@@ -35,6 +35,8 @@ from sklearn_puffer._microaggregator.program import (
     ChannelProblem,
     SecretCounts,
     SecretMasses,
+    drawn_losses,
+    for_new_people,
     least_change,
     whole_rows,
 )
@@ -323,6 +325,9 @@ def solved(
     channels = Parallel(n_jobs=settings.n_jobs, return_as="generator")(tasks)
     each = zip(large, problems, counted(channels, "programs", len(problems)), strict=True)
     for k, problem, channel in each:
+        if share is not None:
+            groups, dense = [*parts[k].groups, *parts[k].joined], as_matrix(channel).toarray()
+            channel = for_new_people(problem, dense, groups, share) or channel
         parts[k] = replace(parts[k], problem=problem, channel=channel)
     drawn = None
     if settings.values == "drawn":
@@ -376,12 +381,13 @@ class _Losses(NamedTuple):
     """The losses of a stratum about one sensitive column, at least 0.
 
     As counted, and the worst over the confidence set, of each pair in both directions; and the
-    worst if the shares of prototypes differ, too: ``joint`` of `PrototypeFacts`.
+    worst if the shares of prototypes differ, too: ``joint`` and ``chance`` of `PrototypeFacts`.
     """
 
     counted: FloatArray
     proven: FloatArray
-    joint: float
+    joint: float = 0.0
+    chance: float = 0.0
 
 
 def _losses_of(part: StratumChannel, group: SecretCounts, error: float | None) -> _Losses:
@@ -394,11 +400,13 @@ def _losses_of(part: StratumChannel, group: SecretCounts, error: float | None) -
         found = prototype_losses(part.channel, occurring.as_counted(), occurring.pairs)
         as_counted[both] = np.maximum(found.max(axis=2), 0.0)
     if error is None:
-        return _Losses(as_counted, as_counted, 0.0)
+        return _Losses(as_counted, as_counted)
     boxes = group.boxes(error)
     proven = prototype_losses(part.channel, boxes, group.pairs).max(axis=2)
     joint = prototype_losses(part.channel, group.joint_boxes(error), group.pairs).max()
-    return _Losses(as_counted, np.maximum(proven, 0.0), max(float(joint), 0.0))
+    drawn = drawn_losses(as_matrix(part.channel).toarray(), group, error)
+    chance = float(np.quantile(drawn, 1.0 - error, method="higher"))
+    return _Losses(as_counted, np.maximum(proven, 0.0), max(float(joint), 0.0), chance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -569,6 +577,7 @@ class LearntRows:
             moving=best.change - best.grouping,
             counted=max((float(each.counted.max()) for each in losses), default=0.0),
             joint=None if settings.level is None else joint,
+            chance=None if settings.level is None else max((e.chance for e in losses), default=0.0),
             table=max(tables, default=0.0),
             values=settings.values,
             drawn=self._drawn_loss(1),

@@ -36,6 +36,11 @@ the same mean (Hoeffding 1956), with one exception. If the mean :math:`\mu` of t
 at least one event occurs with a probability of at most :math:`\mu`; if all are equally probable, of
 :math:`1 - (1 - \mu/n)^n \ge 1 - e^{-\mu}`. So if c = 1 or c = n - 1, the error e of the bound is
 lowered to :math:`2 (1 - e^{-e/2})`.
+
+*New people.* The shares f are taken as counted, and among new people they differ by chance, with
+the masses. So tables are drawn from the counted one (a parametric bootstrap), and the channel is
+mixed with the constant one until it keeps the budget in all of them but a share of the error. That
+is measured and not proven. Real tables change little by it, and few strata of many rows most.
 """
 
 from __future__ import annotations
@@ -43,16 +48,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import exp
+from math import exp, expm1
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.special import betainccinv, betaincinv
+from scipy.special import betainccinv, betaincinv, ndtri
 
 from sklearn_puffer._base import Array, BoolArray, FloatArray, IntArray
 from sklearn_puffer._losses import MassBoxes, prototype_losses
-from sklearn_puffer._noise import WHOLE, IntegerRows
+from sklearn_puffer._noise import WHOLE, IntegerRows, seeded_entropy
 from sklearn_puffer._numerics import solved
 
 NEAREST, LARGEST = 60, 10
@@ -67,6 +72,9 @@ _LARGEST_RATIO = 1e6  # of e^epsilon in the program: a larger one is beyond its 
 
 ONE = 1 << 60
 """The sum of the masses of all secrets in all prototypes, as whole numbers."""
+
+_LEAST_TABLES, _MOST_TABLES = 400, 4_000  # that are drawn
+_BEYOND = 5.0  # of them may be beyond the budget at least, if they are no more than that
 
 _OUTWARDS = 2.0**-40  # relative error allowed to quantiles of the beta distribution
 _ERROR_OF_SHARES = 0.2  # part of the error for bounds on whole secrets; the rest is for prototypes
@@ -147,6 +155,23 @@ class SecretCounts:
         total = self.sizes.sum()
         share = (1.0 - _ERROR_OF_SHARES) * error / self.counts.size
         return self._boxes(*clopper_pearson(self.counts, total, share), error)
+
+    def drawn_shares(self, error: float) -> FloatArray:
+        """Return the shares of prototypes among the rows of each secret, in drawn tables.
+
+        Shape (n_tables, n_secrets, n_prototypes). Tables are as many as an ``error`` needs, from a
+        public seed. Counts are drawn by their roots, which are nearly normal with a variance of
+        1/4 (F. Anscombe, 1948).
+        """
+        n_tables = int(min(max(_LEAST_TABLES, _BEYOND / error), _MOST_TABLES))
+        words = seeded_entropy(0).words(n_tables * self.counts.size) >> np.uint64(11)
+        normal = ndtri((words + 0.5) * 2.0**-53).reshape(n_tables, *self.counts.T.shape)
+        counts = self.counts.T
+        rows = np.where(counts, np.maximum(np.sqrt(counts) + normal / 2.0, 0.0) ** 2, 0.0)
+        total = rows.sum(axis=2, keepdims=True)
+        # of a secret whose few rows a table lacks they are as counted
+        rows = np.where(total > 0.0, rows, counts)
+        return np.asarray(rows / rows.sum(axis=2, keepdims=True))
 
     @property
     def _free(self) -> int:
@@ -272,8 +297,13 @@ def least_change(problem: ChannelProblem) -> IntegerRows:
         channel = np.broadcast_to(problem.shares, (problem.n, problem.n))
     # without entries below the solver's tolerance, in rows that sum to 1
     channel = np.where(channel > 1e-9, channel, 0.0)
-    channel = channel / channel.sum(axis=1, keepdims=True)
-    for share in [0.0, *np.geomspace(1e-9, 1.0, 40)]:
+    return _mixed(problem, channel / channel.sum(axis=1, keepdims=True))
+
+
+def _mixed(problem: ChannelProblem, channel: FloatArray, least: float = 0.0) -> IntegerRows:
+    """Return a channel mixed with the constant one by at least a share, within the budget."""
+    for more in [0.0, *np.geomspace(1e-9, 1.0, 40)]:
+        share = least + (1.0 - least) * more
         rows = whole_rows((1.0 - share) * channel + share * problem.shares)
         if problem.loss(rows) <= problem.epsilon:
             return rows
@@ -292,6 +322,42 @@ def _mask(problem: ChannelProblem) -> BoolArray:
     mask[:, np.argsort(-problem.sizes, kind="stable")[:LARGEST]] = True
     # symmetric, as shares are kept: as much mass enters a prototype as leaves it
     return np.asarray(mask | mask.T)
+
+
+# ---------------------------------------------------------------------------------- by chance
+
+
+def drawn_losses(channel: FloatArray, group: SecretCounts, error: float) -> FloatArray:
+    """Return the largest loss in each drawn table, of shape (n_tables,)."""
+    group = group.occurring()
+    released = group.drawn_shares(error) @ channel
+    worst = np.zeros(len(released))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(released)
+        for s, t in group.pairs:  # NaN where nobody is released so
+            worst = np.fmax(worst, np.nanmax(np.abs(logs[:, s] - logs[:, t]), axis=1))
+    return worst
+
+
+def for_new_people(
+    problem: ChannelProblem, channel: FloatArray, groups: Sequence[SecretCounts], error: float
+) -> IntegerRows | None:
+    r"""Return a channel that keeps the budget in drawn tables but a share of ``error``.
+
+    None stands for the channel as it is, which keeps it there already.
+    Mixed with the constant channel by a share w, it keeps the budget at b in a table where
+    :math:`P(b|s) - e^{\varepsilon} P(b|t) \le (e^{\varepsilon} - 1) f_b w / (1 - w)`.
+    """
+    epsilon, needed = min(problem.epsilon, 700.0), 0.0
+    for group in (each.occurring() for each in groups):
+        released = group.drawn_shares(error) @ channel
+        excess = np.zeros(len(released))
+        for s, t in np.concatenate([group.pairs, group.pairs[:, ::-1]]):
+            beyond = released[:, s] - exp(epsilon) * released[:, t]
+            excess = np.maximum(excess, (beyond / problem.shares).max(axis=1))
+        most = np.quantile(excess, 1.0 - error, method="higher") / expm1(epsilon)
+        needed = max(needed, float(most / (1.0 + most)))
+    return _mixed(problem, channel, needed) if needed else None
 
 
 # ------------------------------------------------------------------------------------ the program

@@ -36,9 +36,6 @@ MECHANISMS = {
 POSITIONS = ("table", "input", "artifact")
 READ = (*POSITIONS, "audit", "key_file")
 
-#: The file of the key in commands that are printed.
-KEY_FILE = "people.key"
-
 #: Parameters of a function that are no options.
 _NOT_TYPED = {
     "plan": {"table", "settings"},
@@ -152,7 +149,6 @@ _WORDS = {
     'exhausted="withhold"': "--withhold",
     "to_json() of a fitted estimator": "puffer fit",
     "it, or sensitive_features as in fit": "a table that has it",
-    "b'blake2b:'": "blake2b:",
     "see utility_": "see puffer report",
     "print it to see the remedy": "it has the remedy",
     "certificate_.details()": "puffer report",
@@ -214,18 +210,6 @@ def check_there(name: str, path: str) -> None:
     """
     if not Path(path).exists():
         what = name.upper() if name in POSITIONS else f"--{name.replace('_', '-')}"
-        error = FileNotFoundError(
+        raise FileNotFoundError(
             f"{what} is {path!r}, and there is no such file; check its name and folder."
         )
-        if name == "key_file":
-            error.add_note(key_made(path))
-        raise error
-
-
-def key_made(path: str) -> str:
-    """Return the command that makes a file with a key, which no extra is needed for."""
-    from sklearn_puffer._words import on_one_line  # slow to import
-
-    key = "import secrets; print('blake2b:' + secrets.token_hex(32))"
-    made = f'(umask 077; python -c "{key}" > {shlex.quote(path)})'
-    return f"to make a key that only you can read, once: {on_one_line(made)}"
