@@ -56,7 +56,9 @@ def show(found):
     print(found.table[SHOWN].round(2).to_string(na_rep=""))
     print("\nchange: of a value, in standard deviations; attack: AUC of the best one found, a mean")
     print("task: R2 for the progression, learnt on released rows and tested on true ones")
-    print("loss: the log of the factor, proven; parted for target: by what tells the progression\n")
+    print(
+        "loss: the log of the factor, proven; grouped for target: by what tells the progression\n"
+    )
     print("Each is proven for another reader:")
     for promise in dict.fromkeys(row.promise for row in found.trials):
         rows = [str(k) for k, row in enumerate(found.trials) if row.promise == promise]

@@ -33,6 +33,7 @@ from sklearn_puffer import (
 from sklearn_puffer._base import progress
 from sklearn_puffer._documents import document, templates
 from sklearn_puffer._release import TableRelease
+from sklearn_puffer._review.plan import UNOWNED
 from sklearn_puffer.cli import commands, main
 from sklearn_puffer.cli.files import CsvLayout, TableFile
 from sklearn_puffer.cli.settings import as_typed, text_of
@@ -369,6 +370,7 @@ def test_messages_name_options_and_leave_names_of_columns_as_they_are():
         "column 'X' of the table (--sensitive '{age = 5}') has --missing error; "
         "--known X, --level none."
     )
+    assert as_typed(UNOWNED).endswith("tells nothing: in a column named id, --ids id.")
     assert as_typed("public names column 'a=b'; fit public columns, or n_bins.") == (
         "--public names column 'a=b'; fit public columns, or --n-bins."
     )

@@ -33,7 +33,7 @@ from sklearn_puffer._review import candidates, measured
 from sklearn_puffer._review.candidates import _fact, _notes
 from sklearn_puffer._review.exact_tests import Budget, RowSplit, Secrets
 from sklearn_puffer._review.measured import Task
-from sklearn_puffer._review.plan import Candidate, ColumnFacts, ranked
+from sklearn_puffer._review.plan import Candidate, ranked
 from sklearn_puffer._review.readers import seen
 from sklearn_puffer._tables import frame_table, in_whole_days
 from sklearn_puffer.datasets import make_people
@@ -228,6 +228,21 @@ def test_the_swap_of_a_small_table_is_measured_on_the_whole_table_that_it_exchan
 
 
 @pytest.mark.slow
+def test_the_change_of_a_swap_of_a_few_people_is_a_mean_over_draws():
+    table = people(60)
+    told = plan(table, "group", public=["score", "town"], ids="client", **FEW)
+    swap = next(row for row in told.trials if row.kind is PufferfishSwap)
+    own = told.measurer
+    draws = [own.released(swap, draw) for draw in range(measured.DRAWS)]
+    moved = [measured.changes(table, each, ["score", "town"]) for each in draws]
+    assert swap.change == pytest.approx(np.mean([change for change, _ in moved]))
+    assert swap.rows_equal == pytest.approx(np.mean([same.all(1).mean() for _, same in moved]))
+    assert len({change for change, _ in moved}) > 1
+    exact = swap.estimator.certificate_.facts.stay
+    assert swap.rows_equal == pytest.approx(exact, abs=0.1)
+
+
+@pytest.mark.slow
 def test_a_table_of_a_hundred_rows_gets_a_plan():
     table = load_iris(as_frame=True).frame.sample(120, random_state=0, ignore_index=True)
     told = plan(table, "target", public=["sepal width (cm)"], n_prototypes=3)
@@ -266,6 +281,38 @@ def test_where_constants_change_about_as_little_a_plan_says_what_may_keep_more(f
     assert "other budgets" not in found.advice()
 
 
+def test_a_swap_of_numbered_rows_is_named_where_constants_change_about_as_little(found):
+    rows = [row for row in found.trials if row.setting != "swap"]
+    nearly = replace(rows[0], change=0.95 * found.bare.change)
+    for first in (nearly, replace(nearly, change=9.0)):
+        said = replace(found, trials=(first, *rows[1:])).advice()
+        assert 'table.insert(0, "id", range(len(table))), ids="id"' in said
+        assert "hides whose each is, not what it says" in said
+    swap = next(row for row in found.trials if row.setting == "swap")
+    assert "A swap was not" not in replace(found, trials=(nearly, swap)).advice()
+    much = replace(rows[0], change=0.5 * found.bare.change)
+    assert "A swap was not" not in replace(found, trials=(much,)).advice()
+
+
+def test_the_first_sentence_says_that_ids_which_were_named_are_not_released(found):
+    swap, rows = (
+        [row for row in found.trials if (row.setting == "swap") is is_swap]
+        for is_swap in (True, False)
+    )
+    said = replace(found, trials=(*rows, *swap)).advice().partition(". ")[0]
+    kept = f" (row {len(rows)}, swap, releases the whole table with them), which is proven"
+    assert f"Release with row 0, {rows[0].setting}, without 'client'{kept}" in said
+    refused = replace(swap[0], verdict="refused")
+    said = replace(found, trials=(*rows, refused)).advice()
+    assert f"row 0, {rows[0].setting}, without 'client', which is proven" in said
+    assert "without 'client'" not in replace(found, trials=(*swap, *rows)).advice()
+
+
+def test_a_page_without_notes_has_no_heading_for_them(found):
+    assert "\nWhat else to know:\n  - " in str(found)
+    assert "What else to know" not in str(replace(found, notes=()))
+
+
 def test_the_advice_ends_in_what_only_an_audit_tests(found):
     assert found.advice().endswith("the guarantee was not tested: an audit does that.")
 
@@ -288,7 +335,7 @@ def test_where_nothing_keeps_much_a_plan_names_the_column_that_tells_most_by_its
 def test_a_swap_is_tried_where_something_says_whose_row_is_whose(found):
     assert set(labels_of(found)) == {
         "typical rows",
-        "typical rows, parted for well",
+        "typical rows, grouped for well",
         "swap",
         "Laplace noise, n_bins=4",
     }
@@ -303,7 +350,7 @@ def test_without_ids_no_swap_is_tried_and_an_index_does_as_well():
     table = people(400).drop(columns=["client", "well"])
     told = plan(table, "group", **FEW)
     assert "swap" not in labels_of(told)
-    assert any("a swap was not tried" in note for note in told.notes)
+    assert "A swap was not tried" in str(told)
     named = table.set_index(pd.Index([f"p{k}" for k in range(400)]))
     assert "swap" in labels_of(plan(named, "group", **FEW))
 
@@ -325,10 +372,10 @@ def test_known_columns_stay_with_people_and_no_attack_on_them_strikes_out():
 
 @pytest.mark.slow
 def test_a_label_that_readers_know_is_a_task_that_is_not_told_by_itself(found):
-    assert any("'well' on released rows has it beside" in note for note in found.notes)
+    assert any("'well' is not released" in n and "in known=, too" in n for n in found.notes)
     table = people(400).drop(columns=["client"])
     told = plan(table, "group", task="well", known="well", n_bins=3, n_prototypes=4)
-    assert not any("has it beside" in note for note in told.notes)
+    assert not any("is not released" in note for note in told.notes)
     assert told.columns.loc["well", "use"] == "stays with people"
     assert 0.6 < told.raw.task < 0.99
     assert told.bare.task == 0.5
@@ -602,7 +649,7 @@ def test_typical_rows_are_proposed_for_a_sample_of_adult_and_keep_the_task(table
     assert told.trials[0].high < told.raw.least
     assert told.trials[0].change < 0.85 * told.bare.change
     assert told.trials[0].task > 0.5 + 0.6 * (told.raw.task - 0.5)
-    assert any("a swap was not tried" in note for note in told.notes)
+    assert "A swap was not tried" in str(told)
 
 
 @pytest.mark.slow
@@ -645,16 +692,10 @@ def test_people_have_several_rows_only_where_no_ids_together_tell_them_apart(ids
     assert any("several rows, by 'town'" in note for note in notes) == several == bool(notes)
 
 
-@pytest.mark.parametrize(
-    ("kind", "way"),
-    [("identifier", "name 'no' as ids where"), ("number", "name columns as ids where")],
-)
-def test_a_plan_without_a_swap_names_the_column_that_looks_like_ids(kind, way):
-    roles = {"ids": [], "known": [], "task": []}
-    measurer = SimpleNamespace(held=None, roles=roles, secrets=[], folds=[])
-    facts = [ColumnFacts("no", "not asked for", kind)]
-    [note] = _notes(measurer, facts, [Candidate("typical rows", low=0.4, high=0.6)])
-    assert way in note
+def test_a_number_that_looks_like_an_identifier_is_left_out_with_both_ways_to_name_it():
+    told = _fact(frame_table(people(60)), "client", "", named=False, ordered=False)
+    assert told.use == "leave out"
+    assert "in ids= if it says whose row is whose, or in public= to release it" in told.remark
 
 
 # ----------------------------------------------------------------------------- refusals, and JSON

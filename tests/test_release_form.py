@@ -390,7 +390,9 @@ def test_another_process_reads_a_form_with_a_light_import(tmp_path):
 def test_a_file_appears_whole_and_replaces_none(tmp_path):
     path = tmp_path / "release.json"
     assert fitted("laplace").to_json(path) == path.read_text() == text_of("laplace")
-    with pytest.raises(FileExistsError, match=r"there is a file .* already; remove it"):
+    with pytest.raises(
+        FileExistsError, match=r"there is a file .* already; choose another name, or delete"
+    ):
         fitted("groups").to_json(path)
     assert path.read_text() == text_of("laplace")
     assert [each.name for each in tmp_path.iterdir()] == ["release.json"]

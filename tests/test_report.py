@@ -336,7 +336,8 @@ def test_a_report_is_written_once_as_its_suffix_says(noiser, tmp_path):
         path = tmp_path / f"report.{suffix.upper()}"
         told.save(path)
         assert path.read_bytes() == text.encode("utf-8", "backslashreplace")
-        with pytest.raises(FileExistsError):
+        way = r"choose another name, or delete the file first, as by pathlib.Path\(...\).unlink"
+        with pytest.raises(FileExistsError, match=way):
             told.save(str(path))
     assert json.loads((tmp_path / "report.JSON").read_text())["name"] == "\ud800"
     for wrong, error in ((tmp_path / "a.pdf", ValueError), (tmp_path / "a", ValueError)):

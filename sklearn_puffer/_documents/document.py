@@ -321,7 +321,10 @@ def write_new(path: str | os.PathLike[str], data: bytes, *, private: bool = Fals
     TypeError, ValueError, OSError
         If it is no path, or the file cannot be written.
     """
-    check_free(located(path), way="remove it, or choose another name")
+    check_free(
+        located(path),
+        way="choose another name, or delete the file first, as by pathlib.Path(...).unlink()",
+    )
     with growing_file(path, private=private) as file, explained(Path(path), _FAILED):
         file.write(data)
 

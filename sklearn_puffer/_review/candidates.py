@@ -25,7 +25,7 @@ from sklearn_puffer._microaggregator import PufferfishMicroaggregator
 from sklearn_puffer._noiser import PufferfishNoiser
 from sklearn_puffer._review.exact_tests import Secrets
 from sklearn_puffer._review.measured import WIDEST, Measurer, attacked, constants
-from sklearn_puffer._review.plan import NEARLY, Candidate, ColumnFacts, Plan, flat, ranked
+from sklearn_puffer._review.plan import NEARLY, UNOWNED, Candidate, ColumnFacts, Plan, flat, ranked
 from sklearn_puffer._review.readers import boosted, in_memory, seen, threads_for
 from sklearn_puffer._rows import order_told, refuse_twice, rows_of
 from sklearn_puffer._swap import PufferfishSwap
@@ -37,7 +37,7 @@ _KINDS = {"boolean": "yes or no", "integer": "whole number", "float": "number"}
 _NUMBERS = ("number", "whole number", "date", "identifier")  # kinds that bins are possible of
 _DATES = "name it in public= if dates are to be released"
 _INFINITE = "it contains infinity; drop or replace such values"
-_IDS = "name it in public= if it is to be released"
+_IDS = "name it in ids= if it says whose row is whose, or in public= to release it"
 _IF_NAMED = ("date", "identifier")  # are released; the others of these never
 
 
@@ -194,8 +194,8 @@ def candidates_of(
             own = {key: value for key, value in asked.items() if key in has}
             tried.append(Candidate(setting, promise, kind, own))
     if task is not None and params.get("label_weight") != 0:
-        parted = f"{tried[0].setting}, parted for {shown(task)}"
-        tried.insert(1, replace(tried[0], setting=parted, label_column=task))
+        grouped = f"{tried[0].setting}, grouped for {shown(task)}"
+        tried.insert(1, replace(tried[0], setting=grouped, label_column=task))
     return tried
 
 
@@ -330,6 +330,8 @@ def _planned(
     notes = [*notes, *_notes(measurer, facts, [raw, *done])]
     if not any(row.is_useful(bare, NEARLY) for row in done):
         notes += _most_telling(measurer)
+    elif all(row.kind is not PufferfishSwap for row in done):
+        notes.append(UNOWNED)
     return Plan(
         sensitive=tuple(measurer.roles["sensitive"]),
         facts=tuple(facts),
@@ -375,14 +377,8 @@ def _notes(
         )
     if task and task[0] not in known:
         yield (
-            f"who learns {quoted(task[0])} on released rows has it beside them, and guarantees "
-            "are for readers who do not know it; name it as known, too, where they do."
-        )
-    if all(row.kind is not PufferfishSwap for row in rows):
-        alike = [quoted(f.name) for f in facts if f.kind in ("identifier", "text")]
-        yield (
-            "a swap was not tried, as nothing says whose row is whose; name "
-            f"{alike[0] if alike else 'columns'} as ids where rows go out as somebody's."
+            f"{quoted(task[0])} is not released, and guarantees are for readers who do not know "
+            "it; name it in known=, too, to release it as it is, or where readers have it."
         )
     if ids and measurer.held[ids].duplicated().any():  # by all ids together
         yield (

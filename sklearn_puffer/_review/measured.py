@@ -198,6 +198,7 @@ def _auc(model: Any, rows: Any, target: Array) -> float:
 # ------------------------------------------------------------------------- of a plan, as a whole
 
 MEASURED = 8_000
+DRAWS = 10  # of a swap of a small table
 _SHARE = 0.4  # of a larger table, held out
 _ALIKE = 0.01  # scores of a task that differ by less are alike
 _REFUSALS = (TypeError, ValueError, ArithmeticError, RuntimeError, ModuleNotFoundError)
@@ -247,15 +248,16 @@ class Measurer:
             with warnings.catch_warnings():  # of which the plan tells
                 warnings.simplefilter("ignore")
                 fitted = replace(candidate, estimator=candidate.fit(self.fitted))
-                released = self.released(fitted)
+                draws = 1 if fitted.estimator._fitted.mechanism.by_row or not self.folds else DRAWS
+                releases = [self.released(fitted, draw) for draw in range(draws)]
         except _REFUSALS as error:
             return replace(candidate, verdict="refused", reason=on_one_line(error))
         certificate = fitted.estimator.certificate_
-        found = replace(self.measured(fitted, released), loss=certificate.loss)
+        found = replace(self.measured(fitted, *releases), loss=certificate.loss)
         return found.judged(holds=certificate.holds)
 
-    def released(self, candidate: Candidate) -> Any:
-        """Return the held-out rows as a candidate releases them, drawn by the seed.
+    def released(self, candidate: Candidate, draw: int = 0) -> Any:
+        """Return the held-out rows as a candidate releases them, drawn by the seed and the draw.
 
         There are no folds for a swap, which exchanges the rows of one table and learns from no
         other.
@@ -266,19 +268,23 @@ class Measurer:
         for piece in counted(pieces, "folds"):
             fitted = candidate.fit(held.drop(index=piece)) if folds else candidate.estimator
             drawn = copy.copy(fitted)
-            drawn.random_state = self.seed
+            drawn.random_state = self.seed + draw
             frames.append(drawn.transform(held.iloc[piece]))
         return put_together(frames, pieces)
 
-    def measured(self, candidate: Candidate, released: Any) -> Candidate:
-        """Return a candidate with the figures of released rows."""
+    def measured(self, candidate: Candidate, *releases: Any) -> Candidate:
+        """Return a candidate with the figures of released rows.
+
+        Change and equal rows are means over the releases; the first one is attacked and learnt.
+        """
         public, known = self.roles["public"], self.roles["known"]
-        change, equal = changes(self.held, released, public)
-        after, before = (readers.seen(frame, [*public, *known]) for frame in (released, self.held))
+        moved = [changes(self.held, released, public) for released in releases]
+        both = (releases[0], self.held)
+        after, before = (readers.seen(frame, [*public, *known]) for frame in both)
         return replace(
             candidate,
-            change=change,
-            rows_equal=float(equal.all(axis=1).mean()),
+            change=float(np.mean([change for change, _ in moved])),
+            rows_equal=float(np.mean([equal.all(axis=1).mean() for _, equal in moved])),
             task=math.nan if self.task is None else self.task.score(after, before, self.split),
             **attacked(after, self.secrets, self.split, readers.attackers()),
         )

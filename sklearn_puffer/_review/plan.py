@@ -12,7 +12,7 @@ from sklearn_puffer._documents import Document, Page, Section, __version__, json
 from sklearn_puffer._review.exact_tests import Budget
 from sklearn_puffer._review.readers import in_memory
 from sklearn_puffer._tables import Name, records_frame
-from sklearn_puffer._words import on_one_line, quoted, shown
+from sklearn_puffer._words import listed, on_one_line, quoted, shown
 
 INTERNAL = (
     "This plan is computed from the raw rows, sensitive columns included, without noise: keep it "
@@ -21,10 +21,15 @@ INTERNAL = (
 )
 ESTIMATES = (
     "Change, task and attack are estimates; an attack is a mean over rows, which proves nothing "
-    "of any single one, and other attacks may find more. What is proven is the loss in each "
-    "certificate, for the reader named there."
+    "of any single one, and other attacks may find more. What is proven is how far odds move at "
+    "most, for the reader named in each certificate."
 )
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
+UNOWNED = (
+    "A swap was not tried, as nothing says whose row is whose. It keeps rows exact and hides whose "
+    "each is, not what it says. Where readers know people by a number alone, name it in ids=, or "
+    'number rows whose order tells nothing: table.insert(0, "id", range(len(table))), ids="id".'
+)
 NEARLY = 0.9  # share of what constants change, from which on the advice says so
 VERDICTS = ("holds", "struck out", "does not hold", "refused")
 _ESTIMATED = ["change", "rows_equal", "attack", "low", "high", "task"]
@@ -340,6 +345,8 @@ class Plan(Document):
             "Fewer columns may keep more, which was not measured: plan with less in public=, or "
             "try other budgets."
         )
+        if all(row.setting != "swap" for row in self.trials):
+            more += f" {UNOWNED}"
         if self.proposed is None:
             return (
                 "No setting keeps both the guarantee and the rows, as nothing but constants would "
@@ -350,10 +357,10 @@ class Plan(Document):
         task = "" if math.isnan(row.task) else task
         attack = f", and the best attack found reaches AUC {row.attack_found}"
         said = [
-            f"Release with row 0, {row.setting}, which is proven for {row.standing}: a value "
-            f"changes by {row.change:.3g} standard deviations (a constant in its place: "
-            f"{self.bare.change:.3g}), {row.rows_equal:.0%} of the rows stay as they are{task}"
-            f"{attack if row.attack_found else ''} (estimates)."
+            f"Release with row 0, {row.setting}{self._dropped_ids()}, which is proven for "
+            f"{row.standing}: a value changes by {row.change:.3g} standard deviations (a constant "
+            f"in its place: {self.bare.change:.3g}), {row.rows_equal:.0%} of the rows stay as they "
+            f"are{task}{attack if row.attack_found else ''} (estimates)."
         ]
         if task and len(self.trials) > 1:
             said.append(
@@ -364,6 +371,14 @@ class Plan(Document):
             said.append(f"That is nearly what constants change. {more}")
         said.append("Whether its releases keep the guarantee was not tested: an audit does that.")
         return " ".join(said)
+
+    def _dropped_ids(self) -> str:
+        """Return which ids row 0 does not release, and the row that does; empty where it does."""
+        for k, row in enumerate(self.trials[1:], 1):
+            if "ids" in row.params:  # the swap
+                kept = f" (row {k}, {row.setting}, releases the whole table with them)"
+                return f", without {listed(row.params['ids'])}{kept * row.is_useful(self.bare)}"
+        return ""
 
     def curve(
         self,
@@ -446,7 +461,7 @@ class Plan(Document):
         sections = [
             self._settings(),
             Section("For whom each guarantee holds", sentences=told),
-            Section("What else to know", sentences=self.notes),
+            *([Section("What else to know", sentences=self.notes)] if self.notes else []),
         ]
         return Page(title, [self.advice(), split, ESTIMATES, INTERNAL], sections)
 
@@ -457,7 +472,7 @@ class Plan(Document):
             task = f"{self.score} for {shown(self.task)}"
         note = (
             f"change in standard deviations; rows that stay equal; task: {task}; attack: AUC of "
-            "the best one found with its 95 % interval; loss: proven"
+            "the best one found with its 95 % interval; loss: how far log odds move at most, proven"
         )
         cells = [["row", "way", "change", "rows", "task", "attack", "loss"]]
         of = [(str(k), row) for k, row in enumerate(self.trials) if math.isfinite(row.change)]

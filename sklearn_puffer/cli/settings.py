@@ -136,6 +136,7 @@ _RELEASE = ("unknown", "row_id", "dataset", "release", "ledger", "persons", "wit
 _WORDS = {
     "X": "the table",
     "None": "none",
+    'table.insert(0, "id", range(len(table)))': "in a column named id",
     "pd.to_datetime": "--type COLUMN=date",
     "pd.to_numeric": "--type COLUMN=float",
     "astype(float)": "--type COLUMN=float",
