@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
@@ -175,6 +176,9 @@ class PowerMean:
 Divergence = Supremum | HockeyStick | PowerMean
 
 
+_WHOM = "of one such person a reader who starts from that believes it", "of such a one"
+
+
 class Notion(ABC):
     """A notion of privacy, with its budget: a divergence, and how much of it is allowed.
 
@@ -244,15 +248,14 @@ class Notion(ABC):
         """
         return 1.0
 
-    def example(self, share: float = 0.01, whose: str = "") -> str:
+    def example(self, shares: Mapping[str, float] | None = None) -> str:
         """Return an example of the guarantee: a reader to whom two secrets are equally probable.
 
         Parameters
         ----------
-        share : float, default=0.01
-            Another probability of a secret, where odds are bounded.
-        whose : str, default=""
-            What it is the share of, right behind it.
+        shares : mapping of str to float, default=None
+            The shares of secrets in the fitted rows, where odds are bounded: further examples. Each
+            secret is protected against all others.
 
         Returns
         -------
@@ -261,12 +264,16 @@ class Notion(ABC):
         """
         most, told = percent_at_most(self.best_guess()), self.to_dict()
         if told["delta"] == 0.0 and told["alpha"] is None:
-            share = min(max(round(share, 3), 0.001), 0.999)
-            rare = percent_at_most(float(expit(logit(share) + told["epsilon"])))
-            return (
-                "For example: to such a reader an even chance between two secrets becomes at most "
-                f"{most}, and one of {100.0 * share:g} %{whose} at most {rare}."
-            )
+            even = "For example: to such a reader an even chance between two secrets becomes"
+            chances = [0.01, *(shares or {}).values()]
+            rare, *ends = map(percent_at_most, expit(logit(chances) + told["epsilon"]).tolist())
+            if not shares:
+                return f"{even} at most {most}, and one of 1 % at most {rare}."
+            found = [
+                f"{100.0 * share:.1f} % have {name}: {whom} at most {end}"
+                for (name, share), end, whom in zip(shares.items(), ends, _WHOM, strict=False)
+            ]
+            return f"{even} at most {most}. In the fitted rows {'; '.join(found)}."
         return (
             "For example: if two secrets are equally probable to such a reader before the release, "
             f"a guess afterwards is right at most {most} of the time. Single releases may tell "

@@ -291,7 +291,7 @@ def test_who_signs_sees_how_columns_are_released_and_that_nobody_attacked(noiser
 def test_what_an_audit_found_stands_right_below_the_verdict(noiser, audited):
     found = audited
     told = report(noiser, audit=found)
-    assert str(told).splitlines()[1] == str(found).splitlines()[0]
+    assert str(told).splitlines()[2] == str(found).splitlines()[0]
     assert told.to_dict()["audit"] == json.loads(found.to_json())
     titles = [section["title"] for section in told.to_dict()["sections"]]
     assert any(title.startswith("Audit: ") for title in titles)
@@ -350,9 +350,76 @@ def test_a_report_is_written_once_as_its_suffix_says(noiser, tmp_path):
 
 def test_who_signs_reads_which_columns_are_left_out():
     few, all_of_them = (make_noiser(public=names) for names in ("cars", ["cars", "old"]))
-    said = "Left out of the release, besides what is sensitive: old."
-    assert said in report(few).page.lines
-    assert not any("Left out" in line for line in report(all_of_them).page.lines)
+    assert report(few).page.lines[0].endswith(" Left out of the file: loan, old.")
+    assert report(all_of_them).page.lines[0].endswith(" Left out of the file: loan.")
+    # of recipients only what is protected
+    assert report(few, kind="external").page.lines[0].endswith(" Left out of the file: loan.")
+
+
+@pytest.mark.parametrize("how", ["noise", "typical row", "exchanged with its row"])
+def test_all_pages_say_second_that_the_file_is_not_anonymous(how):
+    release = {"noise": make_noiser, **OTHERS}[how](make_table(0, 400))
+    said = (
+        "Only loan is protected. The file is not anonymous: other columns, and who is in the "
+        "table, are not protected."
+    )
+    for kind in KINDS:
+        assert str(report(release, kind=kind)).splitlines()[1].startswith(said)
+
+
+def test_ids_and_columns_that_pass_through_have_a_line_of_their_own_above_the_figures():
+    for release, said in (
+        (exchanged(make_table(0, 200)), "client"),  # and not what is taken as known
+        (make_noiser(public="cars", remainder="passthrough"), "old"),
+    ):
+        line = f"Goes out as it is, and is NOT protected: {said}."
+        for kind in KINDS:
+            assert report(release, kind=kind).page.lines[1] == line
+    assert not any("Goes out as it is" in line for line in report(make_noiser()).page.lines)
+
+
+def made_of_shares(how, labels):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"loan": labels, "cars": rng.integers(0, 3, len(labels))})
+    table = table.sample(frac=1.0, random_state=1, ignore_index=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if how == "noise":
+            return PufferfishNoiser(sensitive="loan").fit(table)
+        if how == "typical row":
+            return PufferfishMicroaggregator(sensitive="loan", n_prototypes=3).fit(table)
+        return PufferfishSwap(sensitive="loan").fit(table)
+
+
+@pytest.mark.parametrize("how", ["noise", "typical row", "exchanged with its row"])
+def test_examples_start_from_shares_of_the_fitted_rows_which_recipients_do_not_read(how):
+    two = made_of_shares(how, ["no"] * 126 + ["yes"] * 74)
+    [told] = [line for line in report(two).page.lines if line.startswith("For example")]
+    chances = [37.0 * math.e / (37.0 * math.e + 63.0), 63.0 * math.e / (63.0 * math.e + 37.0)]
+    ends = [math.ceil(1000.0 * chance) / 10.0 for chance in chances]
+    assert told.endswith(
+        "becomes at most 73.2 %. In the fitted rows 37.0 % have loan = yes: of one such person a "
+        f"reader who starts from that believes it at most {ends[0]:.1f} %; 63.0 % have loan = no: "
+        f"of such a one at most {ends[1]:.1f} %."
+    )
+    assert ends == [61.5, 82.3]
+    several = made_of_shares(how, ["no"] * 130 + ["yes"] * 90 + ["late"] * 80)
+    [told] = [line for line in report(several).page.lines if line.startswith("For example")]
+    assert re.findall(r"(\S+) % have (loan = \w+)", told) == [
+        ("26.7", "loan = late"),
+        ("43.3", "loan = no"),
+    ]
+    artifact = PufferfishRelease.from_json(two.to_json())
+    for page in (report(two, kind="external"), report(artifact)):
+        assert "In the fitted rows" not in str(page).partition("At a glance")[0]
+
+
+def test_no_example_starts_from_shares_that_no_reader_is_held_to(noiser):
+    knowing = make_noiser(make_table(), known="old")
+    some = make_noiser(make_table().assign(loan=["a", "b", "c"] * 40), secret_pairs=[("a", "b")])
+    for release in (knowing, some):
+        assert "% have loan" not in str(report(release))
+    assert "% have loan" in str(report(noiser))
 
 
 def test_who_signs_reads_what_insiders_reached_if_anybody_tried(noiser, audited):
@@ -703,9 +770,6 @@ def test_the_figures_of_an_audit_are_those_of_its_table():
     raw = found._as_they_are()
     assert figures["Rows as they are"][0] == raw.shift().removesuffix(", within chance")
     assert figures["Rows as they are"][1].startswith(f"odds shifted ({raw.ends()}), if they were")
-    share = re.search(r"one of ([\d.]+) % \((yes|no) here\) at most", str(told))
-    of = (attacks["n"] / (attacks["n"] + attacks["n_against"]))[attacks["secret"] == share[2]]
-    assert float(share[1]) == pytest.approx(100.0 * of.iloc[0], abs=0.06)
     assert "the 95 % interval); 2.72 times allowed" in beside
     own = found.utility.set_index("what").loc["AUC on true rows"]
     assert figures["Task"][0] == f"{own['after']:.3f} AUC"
@@ -922,10 +986,16 @@ def test_who_signs_a_swap_that_was_read_from_json_decides_what_who_fitted_it_doe
     swap = PufferfishSwap(epsilon=2.0, **settings).fit(table)
     told = decisions(swap)
     name = "none" if known is None else next(iter(known)) if isinstance(known, dict) else known
-    assert f"(taken as known: {name})" in told[0]
-    assert told[1].startswith(
-        "Ids: whether client may go out, beside rows that are often the person's own"
+    assert f"(taken as known: {name})" in told[2]
+    own = f"{100.0 * swap.certificate_.facts.stay:.0f} %"
+    fact = "old" if isinstance(known, dict) else "cars"
+    assert told[0].startswith(
+        "One more fact: who finds a person's row, by client or the index, and knows one more fact "
+        f"of the person, such as {fact}, sees whether the row is the "
+        f"person's own, as {own} are, and with a list of secrets may be nearly certain: NO limit"
     )
+    assert told[1].startswith(f"Ids: whether client may go out at all: {own} of the rows beside")
+    assert told[1].endswith("They are NOT protected.")
     assert decisions(PufferfishRelease.from_json(swap.to_json())) == told
 
 
@@ -934,7 +1004,7 @@ def test_who_signs_noise_that_was_read_from_json_reads_which_columns_are_known(n
     for release, name in ((noiser, "none"), (knowing, "old")):
         read = PufferfishRelease.from_json(release.to_json())
         for each in (release, read):
-            assert f"(taken as known: {name}" in decisions(each)[0]
+            assert f"(taken as known: {name}" in decisions(each)[0]  # of noise nothing else
 
 
 @pytest.mark.parametrize("joined", ["paid", ["paid", "old"]])
@@ -942,7 +1012,29 @@ def test_who_signs_typical_rows_reads_which_labels_may_be_joined_also_of_an_arti
     rows = typical(make_table(0, 400).assign(paid=np.arange(400) % 3 == 0), joined=joined)
     said = ", ".join(map(repr, [joined] if isinstance(joined, str) else joined))
     for each in (rows, PufferfishRelease.from_json(rows.to_json())):
-        assert f"(taken as known: none; as joined later: {said})" in decisions(each)[0]
+        assert f"(taken as known: none; as joined later: {said})" in decisions(each)[1]
+        assert decisions(each)[0].startswith("Rows: whether all fitted rows go out, a part of them")
+
+
+def test_who_signs_a_whole_file_that_tells_more_reads_what_helps():
+    rows = typical(make_table(0, 400))
+    way_out = "A smaller epsilon, fewer columns, or a swap, may tell less of a whole file."
+    for budget, applies in ((1e-3, True), (50.0, False)):
+        certificate = altered(rows.certificate_, epsilon=budget)
+        assert (way_out in certificate._decisions([])[0]) == applies
+
+
+def test_recipients_do_not_read_what_only_the_sender_can_do_about_an_order_that_tells(noiser):
+    page = str(report(noiser, kind="external"))
+    assert "The guarantee does NOT cover that.\n" in page
+    assert "shuffle" not in page
+    assert "shuffle" in str(report(noiser))
+
+
+def test_recipients_of_a_swap_read_that_one_more_fact_shows_whose_row_it_is():
+    page = str(report(exchanged(make_table(0, 200)), kind="external"))
+    assert "he sees whether the row is that person's own, and with a list of secrets may be" in page
+    assert "ids, order and index tell nothing of a person; what they tell is not covered" in page
 
 
 def test_a_headline_never_contradicts_a_finding_and_says_where_nothing_was_changed(noiser, audited):
@@ -965,5 +1057,5 @@ def test_who_signs_reads_right_at_the_top_that_the_order_tells_the_secret(told):
     fitted, mixed = make_noiser(rows), make_noiser(shuffled)
     said = report(fitted).to_dict()
     assert said["headline"].endswith("BUT THE ORDER OF ROWS OR IDS, OR THE INDEX, TELLS A SECRET")
-    assert said["lines"][0].startswith(f"The {told} of the rows tells 'loan'")
+    assert said["lines"][1].startswith(f"The {told} of the rows tells 'loan'")
     assert "of the rows tells" not in str(report(mixed))

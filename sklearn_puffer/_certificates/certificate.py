@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from operator import attrgetter
@@ -33,7 +34,7 @@ from sklearn_puffer._documents import (
 )
 from sklearn_puffer._numerics import rounded_up
 from sklearn_puffer._rows import RowGroups
-from sklearn_puffer._tables import records_frame
+from sklearn_puffer._tables import Name, records_frame
 from sklearn_puffer._words import quoted, short_number, shown, times
 from sklearn_puffer.noise import FAMILIES
 from sklearn_puffer.notions import Notion, promised
@@ -499,6 +500,10 @@ loan by at most a factor of e^0.5 = 1.649.
 
     def _dangers(self) -> list[str]:
         """Return what the first line of a report says besides the verdict."""
+        return []
+
+    def _decisions(self, ids: Sequence[Name]) -> list[str]:
+        """Return what else who signs must decide, of released ids and what was found in rows."""
         return []
 
     def _figures(self) -> list[list[str]]:

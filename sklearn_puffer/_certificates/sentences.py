@@ -8,7 +8,7 @@ from typing import Any
 
 from sklearn_puffer._certificates.certificate_figures import ColumnUtility, PairLoss, SetLoss
 from sklearn_puffer._tables import Name
-from sklearn_puffer._words import brief, briefly, listed, short_number
+from sklearn_puffer._words import brief, briefly, listed, short_number, shown
 from sklearn_puffer.notions import Notion
 
 
@@ -161,6 +161,31 @@ def one_secret_warnings(share: float, known: Sequence[Name], who: str = "people"
         f"known columns {briefly(known)} tell the secret of {share:.0%} of the {who} by "
         "themselves, whatever is released beside them; merge their values, or leave them out."
     ]
+
+
+def about_own_rows(own: float, ids: Sequence[Name], known: Name) -> list[str]:
+    """Return what to decide where a share of the people keep their own row, beside these ids.
+
+    Who knows one more fact, such as the column ``known``, sees which of them do.
+
+    >>> [said[:16] for said in about_own_rows(0.6, ["client"], "age")]
+    ['One more fact: w', 'Ids: whether cli']
+    """
+    names, share = ", ".join(map(shown, ids)), f"{100.0 * own:.0f} %"
+    told = (
+        f"One more fact: who finds a person's row, by {names or 'known columns'} or the index, and "
+        f"knows one more fact of the person, such as {shown(known)}, sees whether the row is the "
+        f"person's own, as {share} are, and with a list of secrets may be nearly certain: NO limit "
+        "holds. Name such columns as known, leave out what finds a row, or do not release."
+    )
+    if not ids:
+        return [told]
+    about_ids = (
+        f"Ids: whether {names} may go out at all: {share} of the rows beside them are that "
+        "person's own. Do they tell something by themselves, as numbers given by date do? They are "
+        "NOT protected."
+    )
+    return [told, about_ids]
 
 
 _MOST_EPSILON = 10.0  # odds that may shift by more than e^10 = 22,000 times are not protected

@@ -220,6 +220,17 @@ class PrototypeCertificate(Certificate):
         more = self.facts.table > self.epsilon  # simulated
         return ["BUT A WHOLE FILE TELLS MORE TO WHO HOLDS THE LIST OF PEOPLE"] * more
 
+    def _decisions(self, ids: Sequence[Name]) -> list[str]:
+        """Return that it counts which rows go out, and what helps where a file tells more."""
+        told = (
+            "Rows: whether all fitted rows go out, a part of them, or others. Who holds the list "
+            "of the people in the file is covered for one row of all fitted ones, and of any other "
+            "file for NONE; a whole file is covered of people who were not fitted, to who has no "
+            "list."
+        )
+        way_out = " A smaller epsilon, fewer columns, or a swap, may tell less of a whole file."
+        return [told + way_out * bool(self._dangers())]
+
     def _figures(self) -> list[list[str]]:
         """Return how many typical rows there are, and what the whole file told by simulation."""
         facts = self.facts

@@ -468,6 +468,7 @@ class LearntRows:
             "prototypes_": values_frame(best.prototypes.rows),
             "counts_": counts_frame(counts, columns, labels),
             "channel_": channels[0],
+            "_secret_rows": dict(zip(columns, counts.sum(axis=0).tolist(), strict=True)),
             # rows of a lazy table have no order
             **({} if self.read.is_lazy else {"labels_": best.codes}),
         }

@@ -250,7 +250,14 @@ class _Learnt:
             patterns=patterns,
             warnings=self.warnings(),
             useless=told.worthless(self.utility),
-            attributes={"priors_": changed(priors.adversaries[0], named)},
+            attributes={
+                "priors_": changed(priors.adversaries[0], named),
+                "_secret_rows": {
+                    (secret.name, label): float(n)
+                    for secret in read.secrets
+                    for label, n in zip(secret.labels, read.rows.tally(secret), strict=True)
+                },
+            },
         )
 
     def wide_remarks(self) -> list[str]:

@@ -326,7 +326,6 @@ def not_promised(release: Any) -> list[str]:
         f"The guarantee is about one {'group of rows' if grouped else protected}.",
         "What the released columns tell of the population is not covered: that people who work "
         "long hours are often of one department can still be learnt.",
-        "Other columns are not covered, nor whether a person is in the table at all.",
         *say.about_apart(certificate.pairs),
         "The number of rows, their order, their index and the types of columns are released "
         "unchanged. Refusals and warnings may depend on the rows.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,6 +23,7 @@ from sklearn_puffer._review.audit import BEYOND, NO_PROOF, NOT_BY_LIST, SHIFTED,
 from sklearn_puffer._review.exact_tests import Attack
 from sklearn_puffer._review.readers import INSIDER
 from sklearn_puffer._rows import UNCOVERED
+from sklearn_puffer._tables import Name
 from sklearn_puffer._words import listed, on_one_line, plain, quoted, shown, times
 
 SCHEMA = "sklearn_puffer.report/2"
@@ -245,7 +247,9 @@ class _Settings:
             self.certificate = replace(certificate, guaranteed=guaranteed)
         verdict = f"the guarantee holds for readers named below{self.terms.beyond}"
         order = f"; {_ORDER_TELLS}" * bool(self.of_order)
-        left_out = [*left_open(self.noiser), *not_promised(self.noiser)]
+        # of their order without the way out, which is the sender's
+        opened = [re.sub(f"({UNCOVERED}):.*", r"\1.", said) for said in left_open(self.noiser)]
+        left_out = [*opened, *not_promised(self.noiser)]
         parts = [
             Section("At a glance", cells=[_HEAD, self.limit()]),
             Section("What the guarantee takes for granted", sentences=self.terms.granted),
@@ -255,7 +259,8 @@ class _Settings:
             Section("What this report leaves out", sentences=_LEFT_OUT),
             self.about(name, by),
         ]
-        page = Page(f"{_of(name)}, for recipients: {verdict}{order}", self.guarantee(), parts)
+        lines = [*self.file(), *self.guarantee()]
+        page = Page(f"{_of(name)}, for recipients: {verdict}{order}", lines, parts)
         return Report("external", True, page, 2, name=name, by=by, sound=not self.of_order)
 
     def about(self, name: str, by: str, **more: str) -> Section:
@@ -270,15 +275,30 @@ class _Settings:
         }
         return Section("About this report", cells=[[*told], [*told.values()]])
 
+    def file(self, *more: Name) -> list[str]:
+        """Return what is protected, which columns are left out, and which go out as they are."""
+        secrets = dict.fromkeys(pair.sensitive for pair in self.certificate.pairs)
+        columns = dict.fromkeys([*(self.rules.sensitive or secrets), *more])
+        out = [shown(name) for name in columns if name not in self.rules.order]
+        as_it_is = [shown(name) for name in self.rules.passed if name not in self.terms.known]
+        told = (
+            f"Only {' and '.join(map(shown, secrets))} is protected. The file is not anonymous: "
+            "other columns, and who is in the table, are not protected. Left out of the file: "
+            f"{', '.join(out) or 'nothing'}."
+        )
+        beside = f"Goes out as it is, and is NOT protected: {', '.join(as_it_is)}."
+        return [told, *[beside] * bool(as_it_is)]
+
     def guarantee(self) -> list[str]:
         """Return the guarantee, an example, and whether it is of a whole file."""
         certificate, terms = self.certificate, self.terms
-        example = certificate.notion.example()
-        for first in self.audit.attacks[:1]:  # of fresh models, who read all rows of a pair
-            share = first.n / (first.n + first.n_against)
-            example = certificate.notion.example(share, f" ({shown(first.secret)} here)")
-        told = [terms.whole] if terms.apart else [example, terms.whole]
-        return [*certificate._promises(), *(told if certificate.holds else [])]
+        example = [] if terms.apart else [certificate.notion.example(self.shares())]
+        told = [*example, terms.whole] if certificate.holds else []
+        return [*certificate._promises(), *told]
+
+    def shares(self) -> dict[str, float]:
+        """Return shares of secrets in the fitted rows, which recipients do not get."""
+        return {}
 
     def limit(self) -> list[str]:
         """Return how far odds shift at most, as a figure."""
@@ -339,6 +359,7 @@ class _Rows(_Settings):
         given = audit is not _NO_AUDIT
         which = "be these released or others" if self.mechanism.by_row else "and these are released"
         lines = [
+            *self.file(*self.rules.names),
             *([audit._page().headline] if given else []),
             *self.of_order,
             *self.guarantee(),
@@ -372,6 +393,20 @@ class _Rows(_Settings):
             sound=certificate.holds and len(verdict) == 1,
         )
 
+    def shares(self) -> dict[str, float]:
+        """Return the shares of the rarest and of the commonest secret, which is all of two.
+
+        Only where readers start from them, and each secret is protected against all others.
+        """
+        certificate, every = self.certificate, getattr(self.noiser, "_secret_rows", {})
+        name = certificate.pairs[0].sensitive
+        rows = sorted((n, shown(label)) for (of, label), n in every.items() if of == name and n)
+        listed_alone = say.ONLY_LISTED in certificate.assumptions
+        if len(rows) < 2 or listed_alone or self.terms.known or certificate.groups is not None:
+            return {}
+        total = math.fsum(n for n, _ in rows)
+        return {f"{shown(name)} = {label}": n / total for n, label in (rows[0], rows[-1])}
+
     def _set(self) -> str:
         """Return the settings as Python writes them, but for defaults."""
         defaults = inspect.signature(type(self.noiser)).parameters
@@ -395,10 +430,7 @@ class _Rows(_Settings):
         return [said for said, true in applies.items() if true]
 
     def _beside(self) -> Iterator[str]:
-        """Yield what is left out, was not attacked, or keeps next to nothing."""
-        gone = {*self.rules.names} - {*self.rules.order, *self.rules.sensitive}
-        if out := [shown(name) for name in self.rules.names if name in gone]:
-            yield f"Left out of the release, besides what is sensitive: {', '.join(out)}."
+        """Yield what was not attacked, or keeps next to nothing."""
         if NOT_BY_LIST in self.audit.notes:
             yield NOT_BY_LIST
         if self.audit.untested:
@@ -428,19 +460,15 @@ class _Rows(_Settings):
         terms = self.terms
         beside = f"taken as known: {', '.join(map(shown, terms.known)) or 'none'}"
         beside += f"; as joined later: {listed(terms.joined)}" if terms.joined else ""
-        ids = (
-            f"Ids: whether {', '.join(map(shown, terms.ids))} may go out, beside rows that are "
-            "often the person's own, and say nothing of a person (as dates do)."
-        )
         attacks = "whether to sign what nobody attacked; an audit would."
         if self.audit.attacks:
             attacks = "whether those tried are enough, by what they would have found."
         if self.audit.findings:
             attacks = "one tells more than was guaranteed; release nothing before it is explained."
         return [
+            *self.certificate._decisions(terms.ids),
             "Known columns and labels: whether readers know, or may later join, further facts of a "
             f"person ({beside}).",
-            *([ids] if terms.ids else []),
             f"Second releases: release {terms.again}.",
             "Order: whether rows were sorted by what tells a secret; in doubt, shuffle.",
             f"Attacks: {attacks}",

@@ -118,7 +118,8 @@ class ExchangeFacts:
         told = [
             "what a person in the table infers about third parties, from rows not matched.",
             "a second swap of the same people: both tell more together than either; keep this one.",
-            "labels and other facts of a person that are not named as known.",
+            "who knows one more fact of a person that is not named as known: he sees whether the "
+            "row is that person's own, and with a list of secrets may be nearly certain.",
         ]
         told = told if self.matching == "nearest" else told[1:]
         return [f"Not covered: {sentence}" for sentence in told]
@@ -210,6 +211,10 @@ class ExchangeCertificate(Certificate):
 
     def _risks(self) -> list[str]:
         return []
+
+    def _decisions(self, ids: Sequence[Name]) -> list[str]:
+        """Return that one more fact of a person shows the own row, and what ids are."""
+        return say.about_own_rows(self.exchange.stay, ids, self.utility[0].name)
 
     def _kept(self) -> str:
         verdict = "holds" if self.holds else "DOES NOT HOLD"
@@ -318,7 +323,9 @@ def certified(
     shares, labels = flows / np.maximum(sizes, 1)[:, None], secret.labels
     rows = {a: dict(zip(labels, row, strict=True)) for a, row in zip(labels, shares, strict=True)}
     stay = series(dict(zip(labels, stays, strict=True)), "stays")
-    return certificate, {"flows_": named_frame(rows, labels), "stays_": stay}
+    counts = {(secret.name, label): n for label, n in zip(labels, sizes.tolist(), strict=True)}
+    shown = {"flows_": named_frame(rows, labels), "stays_": stay, "_secret_rows": counts}
+    return certificate, shown
 
 
 def _pairs(mechanism: Any, losses: FloatArray) -> list[PairLoss]:

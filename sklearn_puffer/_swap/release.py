@@ -432,8 +432,8 @@ class RowExchange(Mechanism):
             "released with somebody",
             granted=(
                 "The reader knows what is named above, and nothing else about a row.",
-                "Ids, order and index say nothing of a row: what they say is not covered."
-                + nobodys * (not self.ids and not self.strata),
+                "It is assumed that ids, order and index tell nothing of a person; what they tell "
+                "is not covered." + nobodys * (not self.ids and not self.strata),
                 "A person is one row, or in one group of rows that are exchanged together.",
                 *([] if release.certificate_.groups is None else [sizes]),
                 "The table is exchanged once: two swaps together tell more than either.",
