@@ -112,6 +112,46 @@ def test_an_ordered_dictionary_of_arrow_is_an_ordered_categorical_of_pandas():
     assert_array_equal(found.data, expected.data)
 
 
+ARROW = [
+    pa.large_string(),
+    pa.dictionary(pa.int8(), pa.string()),
+    pa.dictionary(pa.uint32(), pa.large_string(), ordered=True),
+]
+
+
+def arrow_frame(labels, kind):
+    """Return a table of Arrow, the dictionary of which lists its labels in another order."""
+    listed = [*"ebcda", *{*labels} - {*"ebcda", None}]
+    column = pa.chunked_array([[*listed, *labels]]).cast(kind)[len(listed) :]
+    return pa.table({"secret": LABELS, "x": column})
+
+
+@pytest.mark.parametrize("kind", ARROW)
+def test_labels_of_arrow_come_back_in_their_type_with_the_levels_of_fit_in_order(kind):
+    fitted = noiser(missing="propagate").fit(arrow_frame(with_gaps(LETTERS[VALUES]), kind))
+    for labels in (with_gaps(LETTERS[VALUES]), [None] * N_ROWS, with_gaps(np.resize(["b"], 240))):
+        column = fitted.transform(arrow_frame(labels, kind))["x"]
+        assert column.type == kind
+        assert [x is None for x in column.to_pylist()] == [x is None for x in labels]
+        if kind != pa.large_string():
+            [chunk] = column.chunks
+            assert chunk.dictionary.to_pylist() == list("ebcda" if kind.ordered else "abcde")
+            codes = np.frombuffer(chunk.indices.buffers()[1], kind.index_type.to_pandas_dtype())
+            gone = np.flatnonzero([x is None for x in labels]) + chunk.offset
+            assert len({*codes[gone].tolist()}) == 1  # nothing is left beneath missing values
+
+
+def test_a_dictionary_of_arrow_too_narrow_for_the_levels_of_fit_gets_wider_codes():
+    levels = [*"abcde", *(f"level {k}" for k in range(145))]
+    wide, narrow = (pa.dictionary(codes, pa.string()) for codes in (pa.int16(), pa.int8()))
+    fitted = noiser(categories={"x": levels}).fit(arrow_frame(LETTERS[VALUES], wide))
+    for kind in (wide, narrow):
+        column = fitted.transform(arrow_frame(LETTERS[VALUES], kind))["x"]
+        assert (column.type == kind) == (kind == wide)
+        assert column.null_count == 0
+        assert set(column.to_pylist()) <= set(levels)
+
+
 def test_a_categorical_of_intervals_comes_back_as_itself():
     frame = pandas_frame(pd.cut(VALUES, [-1, 0, 2, 4]))
     assert released(frame)["x"].dtype == frame["x"].dtype

@@ -425,10 +425,31 @@ class _NarwhalsTable(_FrameTable):
         else:
             castable = all(_narwhals_holds_level(original.dtype, level) for level in done.levels)
             like = [level for level in done.levels if level is not None]
+            if castable and backend.is_pyarrow() and original.dtype in (nw.String, nw.Categorical):
+                return _arrow_labels(original, like, data)
         # the type never depends on the released values, which may all be missing
         return made.cast(
             original.dtype if castable else nw.new_series("", like, backend=backend).dtype
         )
+
+
+def _arrow_labels(
+    original: nw.Series[Any], levels: Sequence[str], labels: Sequence[Any]
+) -> nw.Series[Any]:
+    """Return labels in the Arrow type of a column; a dictionary lists the levels in their order.
+
+    If these are too many for the type of its codes, it gets a wider one.
+    """
+    # a dictionary lists values as they appear: first the levels, which are cut off again
+    both: Any = nw.new_series(
+        original.name, [*levels, *labels], nw.String, backend=original.implementation
+    )
+    try:
+        cast = both.to_native().cast(original.to_native().type)
+    except (ValueError, NotImplementedError):
+        cast = both.cast(original.dtype).to_native()
+    written: nw.Series[Any] = nw.from_native(cast.slice(len(levels)), series_only=True)
+    return written.alias(original.name)
 
 
 @dataclass(frozen=True, eq=False)
