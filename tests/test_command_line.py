@@ -428,7 +428,7 @@ SWAP = ["fit", "in.csv", "swap.json", "--mechanism", "swap", "--sensitive", "loa
 SWAP += ["--public", "cars", "--public", "owner", "--ids", "client", "--known", "zip"]
 
 
-def test_a_swap_of_a_file_is_fitted_and_released_as_in_memory_and_under_a_key_alone(folder, capsys):
+def test_a_swap_of_a_file_is_fitted_and_released_as_in_memory_under_a_key(folder, capsys):
     assert main(SWAP) == 0
     assert Path("swap.json").stat().st_mode & 0o077 == 0
     table = pd.read_csv("in.csv", dtype={"client": str, "zip": str})
@@ -441,15 +441,65 @@ def test_a_swap_of_a_file_is_fitted_and_released_as_in_memory_and_under_a_key_al
     released = pd.read_csv("one.csv", dtype={"client": str, "zip": str})
     pd.testing.assert_frame_equal(released, want, check_dtype=False)
     assert (released["cars"] != table["cars"]).any()
-    for keying in ([], ["--row-id", "client"]):  # another process would undo what this one did
-        assert main(["release", "swap.json", "in.csv", "three.csv", *keying]) == 2
-        assert "two swaps of the same people tell more together" in told(capsys)
     persons = ["--persons", "p.sqlite"]
     assert main(["release", "swap.json", "in.csv", "three.csv", *KEYED, *persons]) == 2
     assert "leave --persons out" in told(capsys)
     assert main(["check", "swap.json", "in.csv"]) == 2
     assert "run `puffer audit`" in told(capsys)
     assert not Path("three.csv").exists()
+
+
+def test_the_release_of_a_swap_that_fit_tells_is_made_as_told_and_again_the_same(folder, capsys):
+    assert main(SWAP) == 0
+    said = capsys.readouterr().err
+    [command] = re.findall(r"shows all of it; puffer (release .*) uses it\n", said)
+    assert command.endswith("released.csv --row-id client --key-file people.key")
+    assert main(shlex.split(command)) == 2  # there is no key yet
+    [made] = re.findall(r"to make a key that only you can read, once: (.*)\n", said)
+    said = capsys.readouterr().err
+    assert "--key-file is 'people.key', and there is no such file" in said
+    assert f"once: {made}\n" in said
+    subprocess.run(["bash", "-euc", made.replace("python", sys.executable)], check=True)
+    assert Path("people.key").stat().st_mode & 0o077 == 0
+    assert Path("people.key").read_text().startswith("blake2b:")
+    assert main(shlex.split(command)) == 0
+    released = Path("released.csv").read_bytes()
+    assert main([*shlex.split(command), "--force"]) == 0
+    assert Path("released.csv").read_bytes() == released
+    capsys.readouterr()
+    assert main([*SWAP, "--force"]) == 0
+    assert "to make a key" not in capsys.readouterr().err  # another one would make another swap
+
+
+def test_a_swap_of_a_file_without_ids_is_made_once_as_fit_tells(folder, capsys):
+    make_table().drop(columns="client").to_csv("in.csv", index=False)
+    without = [word for word in SWAP if word not in ("--ids", "client")]
+    assert main(without) == 0
+    [command] = re.findall(r"all of it; puffer (release .*) uses it\n", capsys.readouterr().err)
+    assert main([*shlex.split(command), "--key-file", "key"]) == 2
+    assert "or leave the key out if there are none" in told(capsys)
+    assert main(shlex.split(command)) == 0
+    assert "keep this output, and release them no second time" in capsys.readouterr().err
+    assert sorted(pd.read_csv("released.csv")["cars"]) == sorted(make_table()["cars"])
+    assert main(["ledger", "create", "l", "swap.json"]) == 0
+    for out, status in (("two.csv", 0), ("three.csv", 1)):
+        capsys.readouterr()
+        assert main(["release", "swap.json", "in.csv", out, "--ledger", "l"]) == status
+        assert "no second time" not in capsys.readouterr().err
+    assert not Path("three.csv").exists()
+
+
+def test_the_command_that_mends_a_swap_names_one_column_of_ids(folder, capsys):
+    asked = ["fit", "in.csv", "swap.json", "--mechanism", "swap", "--sensitive", "loan"]
+    assert main(asked) == 2
+    [command] = re.findall(r"the other columns: puffer (.*)\n", capsys.readouterr().err)
+    assert command.endswith("--public zip --public owner --ids client")
+    assert main(shlex.split(command)) == 0
+
+
+def test_messages_about_keys_say_how_one_begins_as_it_is_typed():
+    said = "key asks for AES; begin every key with b'blake2b:', on all machines"
+    assert as_typed(said).endswith("begin every key with blake2b:, on all machines")
 
 
 def test_a_swap_of_another_table_shows_the_certificate_of_that_table_once_it_is_released(
@@ -710,7 +760,7 @@ def test_a_pipe_is_refused_and_not_waited_for(fitted, capsys):
         (["release", "r.json", "absent.csv", "out.csv"], "INPUT is 'absent.csv', and there is no"),
         (["release", "absent", "in.csv", "out.csv"], "ARTIFACT is 'absent', and there is no"),
         (["fit", "absent.csv", "s.json", *FIT], "TABLE is 'absent.csv', and there is no such file"),
-        (["release", "r.json", "in.csv", "out.csv", "--key-file", "no"], "--key-file is 'no', and"),
+        (["release", "r.json", "in.csv", "out.csv", "--key-file", "no"], '32))" > no)'),
         (["report", "r.json", "--audit", "no.csv"], "--audit is 'no.csv', and there is no"),
         (["fit", "in.csv", "s.json"], "fit needs --sensitive NAME"),
         (
@@ -889,7 +939,10 @@ def test_any_other_keyed_release_is_counted(fitted, capsys, change):
 
 
 def test_ledgers_are_created_shown_and_spent_from(fitted, capsys):
+    assert main(["ledger", "create", "one", "r.json"]) == 0
+    assert told(capsys) == "puffer: wrote 'one'"
     assert main(["ledger", "create", "l", "r.json", "--dataset", "a", "--dataset", "b"]) == 0
+    assert told(capsys) == "puffer: wrote 'l', for --dataset a and b"
     assert main(["ledger", "spend", "l", "r.json", "--dataset", "b", "--note", "by hand"]) == 0
     assert main(["ledger", "spend", "l", "r.json", "--dataset", "b"]) == 1
     capsys.readouterr()

@@ -91,7 +91,7 @@ def read_ids(table: Table, name: Name, text: Text = None) -> Values:
 def _no_ids(name: Name, kind: Any) -> TypeError:
     return TypeError(
         f"row_id {quoted(name)} holds no ids, which are whole numbers, strings, UUIDs, bytes, "
-        f"dates or times ({on_one_line(kind)}); convert it to one of them."
+        f"dates or times ({on_one_line(kind)}); convert it, or name a column that has some."
     )
 
 

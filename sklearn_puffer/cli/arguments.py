@@ -307,8 +307,8 @@ def _release(parser: argparse.ArgumentParser) -> None:
     With --row-id and a key an unchanged row is released alike every time. So repeat a run that was
     killed; a ledger counts the same keyed release of the same file once.
 
-    A swap takes all of INPUT into memory, with its secrets, and needs --row-id and a key: two swaps
-    of the same people tell more together than either.
+    A swap takes all of INPUT into memory, with its secrets. Release it once: two swaps of the same
+    people tell more together than either, and only --row-id and a key make the same one again.
     """
     _artifact(parser)
     parser.add_argument("input", metavar="INPUT", help=_A_FILE)

@@ -32,10 +32,12 @@ from sklearn_puffer._words import on_one_line
 from sklearn_puffer.cli.files import CsvLayout, TableFile, kind_of, write_table
 from sklearn_puffer.cli.settings import (
     FINE,
+    KEY_FILE,
     MECHANISMS,
     NAMES,
     NO_PROMISE,
     PREFIX,
+    key_made,
     parameters_of,
     say,
     tell,
@@ -65,10 +67,20 @@ def fit(args: Any) -> None:
     private = args.mechanism != "noise"  # the others hold what only the steward may see
     with growing_file(args.artifact, force=args.force, private=private) as out:
         out.write(artifact)
-    released = shlex.join(["puffer", "release", args.artifact, args.table, "released.csv"])
+    words, ids = ["puffer", "release", args.artifact, args.table, "released.csv"], _ids(parameters)
+    if args.mechanism == "swap" and len(ids) == 1:
+        words += ["--row-id", *ids, "--key-file", KEY_FILE]  # the same again, if it is repeated
+    released = on_one_line(shlex.join(words))
     tell(
         f"wrote {args.artifact}; puffer report {args.artifact} shows all of it; {released} uses it"
     )
+    if KEY_FILE in words and not Path(KEY_FILE).exists():
+        tell(key_made(KEY_FILE))
+
+
+def _ids(parameters: Mapping[str, Any]) -> set[str]:
+    """Return the columns of ids that are another one in each row."""
+    return set() if parameters.get("groups") else _named(parameters, ["ids"])
 
 
 def _mended(args: Any, table: Any, parameters: Mapping[str, Any], error: str) -> str:
@@ -84,7 +96,16 @@ def _mended(args: Any, table: Any, parameters: Mapping[str, Any], error: str) ->
         return ""
     words = [word for name in public for word in ("--public", name)]
     words += ["--missing", "propagate"] * (bool(absent) and "missing" not in parameters)
+    if args.mechanism == "swap" and not parameters.get("ids"):
+        named_once = [name for name in mended if name in values and _differs(values[name])]
+        words += [word for name in named_once[:1] for word in ("--ids", name)]
     return shlex.join(["puffer", *args.words, *words])
+
+
+def _differs(values: Any) -> bool:
+    """Return whether a column, which holds no dates, has another value in each row."""
+    different = len({*values.present.tolist()}) == len(values)
+    return different and identifier_kind(values) != "date"
 
 
 _DATED = {"public", "known"}  # columns of CSV files that may hold dates; those of others are text
@@ -262,7 +283,8 @@ def audit(args: Any) -> int:
 def create_ledger(args: Any) -> None:
     """Create a ledger."""
     ledger = Ledger.create(args.ledger, fitted(args.artifact), datasets=args.datasets)
-    tell(f"wrote {args.ledger!r}, for {', '.join(map(repr, ledger.datasets))}")
+    named = f", for --dataset {' and '.join(map(shlex.quote, ledger.datasets))}"
+    tell(f"wrote {args.ledger!r}{named * bool(args.datasets)}")
 
 
 def show_ledger(args: Any) -> None:
@@ -372,13 +394,19 @@ def release(args: Any) -> None:
 
 def _warn_uncounted(noiser: TableRelease, args: Any) -> None:
     """Say what another release of the same rows, which nothing counts, would do."""
-    by_row = noiser._fitted.mechanism.by_row
-    if args.ledger or args.persons or (by_row and _key(args)):  # unchanged rows come out the same
+    by_row, keyed = noiser._fitted.mechanism.by_row, _key(args) is not None
+    if args.ledger or args.persons or (by_row and keyed):  # unchanged rows come out the same
         return
     sentence = (
         "nothing counts this swap, and with another one of some of these people, in any file, it "
         "tells more; count it in a ledger of them (--ledger, by puffer ledger create)."
     )
+    if not keyed:
+        sentence = (
+            "this swap has no key and cannot be made again, and with another one of some of these "
+            "people it tells more; keep this output, and release them no second time (--ledger "
+            "refuses that)."
+        )
     if by_row:
         why = "--row-id without a key" if args.row_id else "without --row-id and a key"
         sentence = (
@@ -393,8 +421,8 @@ def _keying(args: Any) -> dict[str, Any]:
     key = _key(args)
     if key is not None and args.row_id is None:
         raise ValueError(
-            "a key is given without --row-id, and keyed noise is drawn for an id; name the column "
-            "of ids."
+            "a key is given without --row-id, and draws by a key need ids; name the column of "
+            "ids, or leave the key out if there are none."
         )
     keying = {"row_id": args.row_id, "key": key, "release": args.release}
     return keying | ({} if args.row_id is None else {"dataset": args.dataset or ""})
@@ -414,20 +442,17 @@ def _version_of(path: Path) -> tuple[int, ...]:
 
 def _released(noiser: TableRelease, table: Any, args: Any, keying: dict[str, Any]) -> Any:
     """Return the released table, counted by a ledger of persons if there is one."""
-    why = "--persons counts what each has spent by ids and a key"
-    if swap := not noiser._fitted.mechanism.by_row:
-        why = (
-            "two swaps of the same people tell more together than either, and only a key makes "
-            "the same one again"
-        )
-    if (swap or args.persons is not None) and None in (keying["row_id"], keying["key"]):
-        raise ValueError(f"{why}; give --row-id, and --key-file or --key-env.")
     if args.persons is None:
         return noiser.transform(table, **keying)
-    if swap:
+    if not noiser._fitted.mechanism.by_row:
         raise ValueError(
             "--persons counts rows that are released one by one, and a swap exchanges a whole "
             "table; leave --persons out."
+        )
+    if None in (keying["row_id"], keying["key"]):
+        raise ValueError(
+            "--persons counts what each has spent by ids and a key; give --row-id, and --key-file "
+            "or --key-env."
         )
     more = {name: value for name, value in keying.items() if name != "key"}
     more |= {"exhausted": "withhold" if args.withhold else "raise", "note": args.note}

@@ -36,6 +36,9 @@ MECHANISMS = {
 POSITIONS = ("table", "input", "artifact")
 READ = (*POSITIONS, "audit", "key_file")
 
+#: The file of the key in commands that are printed.
+KEY_FILE = "people.key"
+
 #: Parameters of a function that are no options.
 _NOT_TYPED = {
     "plan": {"table", "settings"},
@@ -150,6 +153,7 @@ _WORDS = {
     'exhausted="withhold"': "--withhold",
     "to_json() of a fitted estimator": "puffer fit",
     "it, or sensitive_features as in fit": "a table that has it",
+    "b'blake2b:'": "blake2b:",
     "see utility_": "see puffer report",
     "print it to see the remedy": "it has the remedy",
     "certificate_.details()": "puffer report",
@@ -211,6 +215,18 @@ def check_there(name: str, path: str) -> None:
     """
     if not Path(path).exists():
         what = name.upper() if name in POSITIONS else f"--{name.replace('_', '-')}"
-        raise FileNotFoundError(
+        error = FileNotFoundError(
             f"{what} is {path!r}, and there is no such file; check its name and folder."
         )
+        if name == "key_file":
+            error.add_note(key_made(path))
+        raise error
+
+
+def key_made(path: str) -> str:
+    """Return the command that makes a file with a key, which no extra is needed for."""
+    from sklearn_puffer._words import on_one_line  # slow to import
+
+    key = "import secrets; print('blake2b:' + secrets.token_hex(32))"
+    made = f'(umask 077; python -c "{key}" > {shlex.quote(path)})'
+    return f"to make a key that only you can read, once: {on_one_line(made)}"
