@@ -1176,13 +1176,14 @@ def test_a_plan_tells_a_command_that_fits_the_setting_that_it_measured(
     seen = []
     asked = ["--sensitive", "loan", "--public", "cars", "--public", "zip"]
     assert main(["plan", "in.csv", *asked, *more, "--epsilon", "2", "--out", "p.json"]) == 0
-    command = capsys.readouterr().err.rpartition("that a command can fit: puffer ")[2]
+    command = capsys.readouterr().err.rpartition("to fit row 0: puffer ")[2]
     with monkeypatch.context() as patched:
         patched.setattr(TableRelease, "to_json", lambda fitted: seen.append(fitted) or "{}")
         assert main(shlex.split(command)) == 0
     [fitted] = seen
     settings = json.loads(Path("p.json").read_text())["settings"]
-    row = next(each for each in settings if each["estimator"] == type(fitted).__name__)
+    row = settings[0]
+    assert row["estimator"] == type(fitted).__name__
     assert fitted.certificate_.epsilon == 2.0
     for name, wanted in row["params"].items():
         value = getattr(fitted, name)
@@ -1200,8 +1201,44 @@ def test_the_command_that_a_plan_tells_reads_the_file_as_the_plan_did(folder, ca
     layout = ["--separator", ";", "--missing-value", "?", "--type", "zip=string"]
     asked = ["--sensitive", "loan", "--public", "cars", "--epsilon", "2"]
     assert main(["plan", "in.txt.csv", *asked, *layout]) == 0
-    [command] = re.findall(r"a command can fit: puffer (fit .*)", told(capsys))
+    [command] = re.findall(r"to fit row 0: puffer (fit .*)", told(capsys))
     assert main(shlex.split(command)) == 0
+
+
+def test_the_notes_of_a_plan_name_options_on_its_pages_too(folder):
+    asked = ["plan", "in.csv", "--sensitive", "loan", "--public", "cars", "--task", "owner"]
+    assert main([*asked, "--out", "plan.json"]) == 0
+    notes = " ".join(json.loads(Path("plan.json").read_text())["notes"])
+    assert "name it in --known, too" in notes
+
+
+def test_typical_rows_are_parted_for_a_label_on_the_command_line_as_in_memory(folder, capsys):
+    asked = ["fit", "in.csv", "rows.json", "--mechanism", "typical-rows", "--sensitive", "loan"]
+    asked += ["--n-prototypes", "6", "--label", "owner"]
+    table = pd.read_csv("in.csv", dtype={"client": str, "zip": str})
+    table = table[["loan", "cars", "zip", "owner"]]
+    table.to_csv("in.csv", index=False)
+    assert main(asked) == 0
+    rows = PufferfishRelease.from_json(Path("rows.json"))
+    want = PufferfishMicroaggregator(sensitive="loan", public=["cars", "zip"], n_prototypes=6)
+    want.fit(table.drop(columns="owner"), table["owner"])
+    assert list(rows.get_feature_names_out()) == ["cars", "zip"]
+    assert rows.certificate_.fingerprint == want.certificate_.fingerprint
+    assert main(["release", "rows.json", "in.csv", "out.csv"]) == 0
+    assert list(pd.read_csv("out.csv")) == ["cars", "zip"]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--label", "owner"], "--label 'owner' parts typical rows, and noise has none"),
+        (["--label", "own", "--mechanism", "typical-rows"], "--label names column 'own', and"),
+        (["--label", "loan", "--mechanism", "typical-rows"], "take another --label"),
+    ],
+)
+def test_a_label_that_parts_nothing_is_refused(folder, capsys, more, message):
+    assert main(["fit", "in.csv", "r.json", *FIT[:4], *more]) == 2
+    assert message in told(capsys)
 
 
 def test_a_plan_without_a_row_worth_a_command_says_so(folder, capsys):

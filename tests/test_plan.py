@@ -166,8 +166,9 @@ def test_an_estimator_releases_new_rows_and_can_be_fitted_to_all(found):
 
 def test_a_fit_to_other_rows_warns_as_any_fit_does(found):
     ordered = people().sort_values("group", ignore_index=True)
-    with pytest.warns(PufferfishWarning, match="order"):
+    with pytest.warns(PufferfishWarning, match="order") as told:
         found.estimator(labels_of(found).index("typical rows"), refit=ordered)
+    assert {warning.filename for warning in told} == {__file__}  # and not a line of the package
 
 
 @pytest.mark.slow
@@ -276,7 +277,7 @@ def test_where_constants_change_about_as_little_a_plan_says_what_may_keep_more(f
     row = replace(found.trials[0], change=0.95 * found.bare.change)
     for rows in ((row,), (replace(row, change=9.0),)):
         said = replace(found, trials=rows).advice()
-        assert "was not measured: plan with less in public=, or try other budgets." in said
+        assert "was not measured: plan for fewer, or try other budgets." in said
     assert "No setting keeps both" in said
     assert "other budgets" not in found.advice()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -308,7 +309,15 @@ class Plan(Document):
         row = self._row(k)
         if row.estimator is None:
             raise ValueError(f"row {k} was {row.standing}; take another.")
-        return row.estimator if refit is None else row.fit(in_memory(refit, "a plan"))
+        if refit is None:
+            return row.estimator
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            fitted = row.fit(in_memory(refit, "a plan"))
+        for each in told:  # about the line that asked for the fit
+            kind = each.category
+            warnings.warn(each.message, kind, stacklevel=2)
+        return fitted
 
     noiser = estimator  # as it was called before there were three
 
@@ -342,8 +351,8 @@ class Plan(Document):
             reasons = [f"{row.setting} {row.standing}" for row in self.trials]
             return f"No setting could be measured: {'; '.join(reasons) or 'there is none'}."
         more = (
-            "Fewer columns may keep more, which was not measured: plan with less in public=, or "
-            "try other budgets."
+            "Fewer columns may keep more, which was not measured: plan for fewer, or try other "
+            "budgets."
         )
         if all(row.setting != "swap" for row in self.trials):
             more += f" {UNOWNED}"
@@ -467,7 +476,7 @@ class Plan(Document):
 
     def _settings(self) -> Section:
         """Return the table of what was measured."""
-        task = "none, name one in task="
+        task = "none, name a column as task"
         if self.task is not None:
             task = f"{self.score} for {shown(self.task)}"
         note = (

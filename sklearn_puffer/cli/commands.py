@@ -12,7 +12,8 @@ import json
 import os
 import shlex
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from sklearn_puffer._codes import identifier_kind
 from sklearn_puffer._documents import WAYS, __version__, check_free, growing_file, templates
 from sklearn_puffer._release import TableRelease, keyed_mark, types_of
 from sklearn_puffer._tables import Faults, first_values, frame_table
-from sklearn_puffer._words import on_one_line
+from sklearn_puffer._words import listed, on_one_line
 from sklearn_puffer.cli.files import CsvLayout, TableFile, kind_of, write_table
 from sklearn_puffer.cli.settings import (
     FINE,
@@ -37,6 +38,7 @@ from sklearn_puffer.cli.settings import (
     NAMES,
     NO_PROMISE,
     PREFIX,
+    as_typed,
     key_made,
     parameters_of,
     say,
@@ -55,9 +57,11 @@ def fit(args: Any) -> None:
     _check_new("ARTIFACT", args.artifact, (".json",), {}, args)
     file = TableFile(args.table, layout_of(args))
     _check_repeated(args, file.names)
-    table = file.rows(file.found_types(_named(parameters, NAMES - _DATED)))
+    _check_label(args, file.names)
+    text = {*_named(parameters, NAMES - _DATED), *filter(None, [args.label])}
+    table, y = _parted(file.rows(file.found_types(text)), args.label, _named(parameters, NAMES))
     try:
-        noiser.fit(table)
+        noiser.fit(table, y)
     except ValueError as error:
         if command := _mended(args, table, parameters, str(error)):
             error.add_note(f"to release the other columns: {on_one_line(command)}")
@@ -76,6 +80,29 @@ def fit(args: Any) -> None:
     )
     if KEY_FILE in words and not Path(KEY_FILE).exists():
         tell(key_made(KEY_FILE))
+
+
+def _check_label(args: Any, columns: Sequence[str]) -> None:
+    """Refuse a label that is no column, or that the mechanism has no use for."""
+    if args.label is None:
+        return
+    if args.mechanism != "typical-rows":
+        raise ValueError(
+            f"--label {args.label!r} parts typical rows, and {args.mechanism} has none; leave it "
+            "out, or take --mechanism typical-rows."
+        )
+    if args.label not in columns:
+        raise ValueError(
+            f"--label names column {args.label!r}, and those of {args.table!r} are "
+            f"{listed(list(columns), 10)}; name one of them."
+        )
+
+
+def _parted(table: Any, label: str | None, named: Collection[str]) -> tuple[Any, Any]:
+    """Return a table and its label, which stays in the table only where another option names it."""
+    if label is None:
+        return table, None
+    return table if label in named else table.drop_columns([label]), table[label]
 
 
 def _ids(parameters: Mapping[str, Any]) -> set[str]:
@@ -236,10 +263,11 @@ def plan(args: Any) -> None:
     rows = file.rows(file.found_types(_named(how, {*NAMES, "task"} - _DATED)))
     _check_repeated(args, rows.column_names)
     found = sklearn_puffer.plan(rows, **how)
-    show(found, args)
-    fits = (_fit_of(args, row) for row in found.trials if row.is_useful(found.bare))
-    if (command := next(filter(None, fits), None)) is not None:
-        tell(f"to fit the best row that a command can fit: {on_one_line(command)}")
+    show(replace(found, notes=tuple(map(as_typed, found.notes))), args)
+    useful = [(k, row) for k, row in enumerate(found.trials) if row.is_useful(found.bare)]
+    fits = ((k, command) for k, row in useful if (command := _fit_of(args, row)))
+    if (best := next(fits, None)) is not None:
+        tell(f"to fit row {best[0]}: {on_one_line(best[1])}")
     else:
         tell(
             "no command is told: no row that holds, and that a command can fit, changes less than "
@@ -248,10 +276,10 @@ def plan(args: Any) -> None:
 
 
 def _fit_of(args: Any, candidate: Any) -> str | None:
-    """Return the command that fits a candidate; None if it has a label, or secrets in bins."""
+    """Return the command that fits a candidate; None if it has secrets in bins."""
     named = {name: candidate.params.get(name) for name in NAMES}
     several = [list(names) for names in named.values() if names is not None]
-    if candidate.label_column is not None or isinstance(named["sensitive"], Mapping):
+    if isinstance(named["sensitive"], Mapping):
         return None
     if not all(isinstance(name, str) for names in several for name in names):
         return None
@@ -266,6 +294,7 @@ def _fit_of(args: Any, candidate: Any) -> str | None:
             words += [word for each in value for word in (option, each)]
         else:
             words += [option, value if isinstance(value, str) else json.dumps(value)]
+    words += [] if candidate.label_column is None else ["--label", str(candidate.label_column)]
     return shlex.join(words)
 
 

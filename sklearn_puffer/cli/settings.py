@@ -154,6 +154,8 @@ _WORDS = {
     "to_json() of a fitted estimator": "puffer fit",
     "it, or sensitive_features as in fit": "a table that has it",
     "b'blake2b:'": "blake2b:",
+    "y and sensitive column": "--label and sensitive column",
+    "pass another y": "take another --label",
     "see utility_": "see puffer report",
     "print it to see the remedy": "it has the remedy",
     "certificate_.details()": "puffer report",
