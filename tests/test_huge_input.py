@@ -156,3 +156,9 @@ def test_a_wheel_built_beside_a_stale_build_folder_holds_nothing_of_it(tmp_path)
     names = zipfile.ZipFile(wheel).namelist()
     assert "sklearn_puffer/accounting.py" in names
     assert not [name for name in names if "long_gone" in name]
+
+
+@pytest.mark.parametrize("epsilon", [1e14, 1e300])
+def test_a_budget_that_leaves_nothing_of_delta_is_refused_in_a_sentence(epsilon):
+    with pytest.raises(ValueError, match=r"leaves nothing of delta=0.001, .*; take at most 10"):
+        fitted(epsilon=epsilon, delta=1e-3, noise="gaussian", public="a")

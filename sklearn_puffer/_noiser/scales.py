@@ -256,6 +256,12 @@ def _solve(problem: Problem, ratio: float) -> Solution:
     return Solution(problem, factor, bounds, inner, ratio)
 
 
+_USED_UP = (
+    "epsilon={0.epsilon:g} leaves nothing of delta={0.delta:g}, as what is set aside for rounding "
+    "grows with epsilon; take at most 10, beyond which nothing is guaranteed in effect."
+)
+
+
 def refusal_of(problem: Problem) -> str:
     """Return the refusal: which secrets have no bound in which columns, why, and the way out."""
     bounds, notion = Bounds(problem, problem.notion), problem.notion
@@ -272,7 +278,7 @@ def refusal_of(problem: Problem) -> str:
                 values = f"{quoted(told.secret)} and {quoted(told.against)}"
                 secrets = f"secrets {values} of {quoted(told.sensitive)}"
             return of_pair(reason, f"{secrets} in column(s) {listed(columns, len(columns))}")
-    return next(filter(None, map(reason_of, bounds.whole())))
+    return next(filter(None, map(reason_of, bounds.whole())), _USED_UP.format(notion))
 
 
 def _solve_sets(problem: Problem, ratio: float) -> float:
