@@ -1212,7 +1212,7 @@ def test_the_notes_of_a_plan_name_options_on_its_pages_too(folder):
     assert "name it in --known, too" in notes
 
 
-def test_typical_rows_are_parted_for_a_label_on_the_command_line_as_in_memory(folder, capsys):
+def test_typical_rows_are_grouped_for_a_label_on_the_command_line_as_in_memory(folder, capsys):
     asked = ["fit", "in.csv", "rows.json", "--mechanism", "typical-rows", "--sensitive", "loan"]
     asked += ["--n-prototypes", "6", "--label", "owner"]
     table = pd.read_csv("in.csv", dtype={"client": str, "zip": str})
@@ -1231,12 +1231,12 @@ def test_typical_rows_are_parted_for_a_label_on_the_command_line_as_in_memory(fo
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--label", "owner"], "--label 'owner' parts typical rows, and noise has none"),
+        (["--label", "owner"], "--label 'owner' groups typical rows, and noise has none"),
         (["--label", "own", "--mechanism", "typical-rows"], "--label names column 'own', and"),
         (["--label", "loan", "--mechanism", "typical-rows"], "take another --label"),
     ],
 )
-def test_a_label_that_parts_nothing_is_refused(folder, capsys, more, message):
+def test_a_label_that_groups_nothing_is_refused(folder, capsys, more, message):
     assert main(["fit", "in.csv", "r.json", *FIT[:4], *more]) == 2
     assert message in told(capsys)
 

@@ -240,7 +240,7 @@ def _fit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("artifact", metavar="ARTIFACT", help="the file to write, .json")
     text = "noise (the default), typical-rows or swap"
     parser.add_argument("--mechanism", choices=list(MECHANISMS), default="noise", help=text)
-    text = "a column that a model is to predict: typical rows are parted for it"
+    text = "a column that a model is to predict: typical rows are grouped for it"
     parser.add_argument("--label", metavar="NAME", help=text)
     _shared(parser)
 

@@ -59,7 +59,7 @@ def fit(args: Any) -> None:
     _check_repeated(args, file.names)
     _check_label(args, file.names)
     text = {*_named(parameters, NAMES - _DATED), *filter(None, [args.label])}
-    table, y = _parted(file.rows(file.found_types(text)), args.label, _named(parameters, NAMES))
+    table, y = _apart(file.rows(file.found_types(text)), args.label, _named(parameters, NAMES))
     try:
         noiser.fit(table, y)
     except ValueError as error:
@@ -88,7 +88,7 @@ def _check_label(args: Any, columns: Sequence[str]) -> None:
         return
     if args.mechanism != "typical-rows":
         raise ValueError(
-            f"--label {args.label!r} parts typical rows, and {args.mechanism} has none; leave it "
+            f"--label {args.label!r} groups typical rows, and {args.mechanism} has none; leave it "
             "out, or take --mechanism typical-rows."
         )
     if args.label not in columns:
@@ -98,7 +98,7 @@ def _check_label(args: Any, columns: Sequence[str]) -> None:
         )
 
 
-def _parted(table: Any, label: str | None, named: Collection[str]) -> tuple[Any, Any]:
+def _apart(table: Any, label: str | None, named: Collection[str]) -> tuple[Any, Any]:
     """Return a table and its label, which stays in the table only where another option names it."""
     if label is None:
         return table, None
