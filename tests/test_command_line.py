@@ -1210,6 +1210,11 @@ def test_the_notes_of_a_plan_name_options_on_its_pages_too(folder):
     assert main([*asked, "--out", "plan.json"]) == 0
     notes = " ".join(json.loads(Path("plan.json").read_text())["notes"])
     assert "name it in --known, too" in notes
+    asked = ["plan", "in.csv", "--sensitive", "loan", "--public", "cars", "--epsilon", "0.001"]
+    assert main([*asked, "--out", "plan.html"]) == 0
+    page = Path("plan.html").read_text()
+    assert "name it in --ids, or number rows" in page
+    assert "ids=" not in page
 
 
 def test_typical_rows_are_grouped_for_a_label_on_the_command_line_as_in_memory(folder, capsys):

@@ -13,7 +13,6 @@ import os
 import shlex
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from sklearn_puffer._base import listening
 from sklearn_puffer._codes import identifier_kind
 from sklearn_puffer._documents import WAYS, __version__, check_free, growing_file, templates
 from sklearn_puffer._release import TableRelease, keyed_mark, types_of
+from sklearn_puffer._review import Plan
 from sklearn_puffer._tables import Faults, first_values, frame_table
 from sklearn_puffer._words import listed, on_one_line
 from sklearn_puffer.cli.files import CsvLayout, TableFile, kind_of, write_table
@@ -254,6 +254,13 @@ def check(args: Any) -> int:
     return NO_PROMISE if drift.drifted else FINE
 
 
+class _TypedPlan(Plan):
+    """A plan whose advice names options, in each kind of file."""
+
+    def advice(self) -> str:
+        return as_typed(super().advice())
+
+
 def plan(args: Any) -> None:
     """Compare estimators; each takes the settings that it has."""
     check_out(args)
@@ -263,7 +270,8 @@ def plan(args: Any) -> None:
     rows = file.rows(file.found_types(_named(how, {*NAMES, "task"} - _DATED)))
     _check_repeated(args, rows.column_names)
     found = sklearn_puffer.plan(rows, **how)
-    show(replace(found, notes=tuple(map(as_typed, found.notes))), args)
+    typed_notes = tuple(map(as_typed, found.notes))
+    show(_TypedPlan(**{**vars(found), "notes": typed_notes}), args)
     useful = [(k, row) for k, row in enumerate(found.trials) if row.is_useful(found.bare)]
     fits = ((k, command) for k, row in useful if (command := _fit_of(args, row)))
     if (best := next(fits, None)) is not None:
