@@ -35,7 +35,6 @@ NEARLY = 0.9  # share of what constants change, from which on the advice says so
 VERDICTS = ("holds", "struck out", "does not hold", "refused")
 _ESTIMATED = ["change", "rows_equal", "attack", "low", "high", "task"]
 _TABLE = ["setting", "promise", "verdict", *_ESTIMATED, "loss", "reason"]
-_DECIMALS = 3  # of what is estimated, so that a curve is printed on lines of 80
 
 
 @dataclass(frozen=True)
@@ -315,8 +314,7 @@ class Plan(Document):
             warnings.simplefilter("always")
             fitted = row.fit(in_memory(refit, "a plan"))
         for each in told:  # about the line that asked for the fit
-            kind = each.category
-            warnings.warn(each.message, kind, stacklevel=2)
+            warnings.warn(each.message, stacklevel=2)
         return fitted
 
     noiser = estimator  # as it was called before there were three
@@ -430,7 +428,8 @@ class Plan(Document):
             raise TypeError(f"{argument} must be a list, got {quoted(values)}; give one: [1, 2].")
         values = [check(each, argument) for each in values]
         found = [self.measurer.tried(row.at(**{name: each})) for each in counted(values, "fits")]
-        frame = framed(found, [*_ESTIMATED, "loss"]).round(dict.fromkeys(_ESTIMATED, _DECIMALS))
+        # three decimals, so that it is printed on lines of 80
+        frame = framed(found, [*_ESTIMATED, "loss"]).round(dict.fromkeys(_ESTIMATED, 3))
         frame.insert(0, name, values)
         return frame
 
