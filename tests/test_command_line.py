@@ -1203,6 +1203,8 @@ def test_the_command_that_a_plan_tells_reads_the_file_as_the_plan_did(folder, ca
     assert main(["plan", "in.txt.csv", *asked, *layout]) == 0
     [command] = re.findall(r"to fit row 0: puffer (fit .*)", told(capsys))
     assert main(shlex.split(command)) == 0
+    [command] = re.findall(r"shows all of it; puffer (release .*) uses it", told(capsys))
+    assert main(shlex.split(command)) == 0  # so does the one that fit tells
 
 
 def test_the_notes_of_a_plan_name_options_on_its_pages_too(folder):

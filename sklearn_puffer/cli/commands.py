@@ -72,6 +72,7 @@ def fit(args: Any) -> None:
     with growing_file(args.artifact, force=args.force, private=private) as out:
         out.write(artifact)
     words, ids = ["puffer", "release", args.artifact, args.table, "released.csv"], _ids(parameters)
+    words += _layout_words(args)
     if args.mechanism == "swap" and len(ids) == 1:
         words += ["--row-id", *ids, "--key-file", KEY_FILE]  # the same again, if it is repeated
     released = on_one_line(shlex.join(words))
@@ -293,9 +294,7 @@ def _fit_of(args: Any, candidate: Any) -> str | None:
         return None
     mechanism = next(m for m, kind in MECHANISMS.items() if kind == candidate.kind.__name__)
     words = ["puffer", "fit", args.table, "release.json", "--mechanism", mechanism]
-    words += ["--separator", args.separator] if args.separator else []
-    for option, texts in (("--missing-value", args.missing_values), ("--type", args.types)):
-        words += [word for text in texts or () for word in (option, text)]
+    words += _layout_words(args)
     for name, value in candidate.params.items():
         option = f"--{name.replace('_', '-')}"
         if name in NAMES:
@@ -304,6 +303,14 @@ def _fit_of(args: Any, candidate: Any) -> str | None:
             words += [option, value if isinstance(value, str) else json.dumps(value)]
     words += [] if candidate.label_column is None else ["--label", str(candidate.label_column)]
     return shlex.join(words)
+
+
+def _layout_words(args: Any) -> list[str]:
+    """Return the options on CSV files, as they are typed."""
+    words = ["--separator", args.separator] if args.separator else []
+    for option, texts in (("--missing-value", args.missing_values), ("--type", args.types)):
+        words += [word for text in texts or () for word in (option, text)]
+    return words
 
 
 def audit(args: Any) -> int:
