@@ -313,8 +313,8 @@ class Plan(Document):
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             fitted = row.fit(in_memory(refit, "a plan"))
-        for each in told:  # about the line that asked for the fit
-            warnings.warn(each.message, stacklevel=2)
+        for message, kind in [(each.message, each.category) for each in told]:
+            warnings.warn(message, kind, stacklevel=2)  # about the line that asked for the fit
         return fitted
 
     noiser = estimator  # as it was called before there were three
