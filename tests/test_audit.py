@@ -389,9 +389,10 @@ def test_the_first_line_says_which_leak_would_have_been_found_and_its_reader_has
     found = made({"findable": 3.0}, {"findable": 2.0}, {"view": "w", "findable": math.inf})
     first, *lines = str(found).splitlines()
     told = (
-        "a leak of 7.39 times or more to 'v', where 2.72 times are allowed, would have been found"
+        "no attack tells for certain more than was guaranteed; 3 rows judged; a leak of 7.39 times "
+        "to 'v', 2.72 times allowed, would have been found (chance 80%), less may be missed."
     )
-    assert first.endswith(f"{told} (chance 80%); less may be missed.")
+    assert first == f"Audit: {told}"
     assert found.readers["findable"].tolist() == [2.0, math.inf]
     assert sum("7.39 times" in line for line in lines) == 1  # the line of its reader
 
@@ -400,10 +401,10 @@ def test_an_audit_that_could_not_find_any_leak_says_so_in_its_first_line():
     blind = made({"findable": math.inf})
     weak = made({"findable": 2.0}, caught=False)
     few = "rows are too few to find any leak, however large"
-    same = "they find nothing for certain in the rows as they are, either"
+    same = "they find nothing for certain in the rows as they are"
     for found, why in ((blind, few), (weak, same)):
         first = str(found).partition("\n")[0]
-        assert first.endswith(f"COULD NOT HAVE FOUND IT: {why}.")
+        assert first.endswith(f"COULD NOT HAVE FOUND IT: {why}; 3 rows judged.")
         assert "Power: " not in str(found)
         assert "may be missed" not in str(found)
 

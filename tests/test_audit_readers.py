@@ -212,9 +212,10 @@ def test_typical_rows_are_read_by_who_has_counts_and_channel_also_beside_secrets
     rows.fit(table[PUBLIC], sensitive_features=table["ill"])
     held = people(4)
     found = audit(rows, held[PUBLIC], sensitive_features=held["ill"], **QUICK)
-    assert set(found.table["view"]) == {"fresh models", "holds the list", "better model"}
+    assert set(found.table["view"]) == {"fresh models", "knows the fit", "better model"}
     assert found.caught
-    untried = "Nobody who holds the list of fitted people was tried"
+    untried = "Nor was who knows the fit: that takes the fitted estimator itself, not its file."
+    assert "Nobody who holds a list of the people in the released file was tried." in str(found)
     assert untried not in str(found)
     file = PufferfishRelease.from_json(rows.to_json())
     saved = audit(file, held[PUBLIC], sensitive_features=held["ill"], **QUICK)
@@ -233,7 +234,7 @@ class NoChannelBesideKnown(NoChannel):
 def test_who_has_counts_and_channels_reads_typical_rows_within_strata():
     for kind, broken in ((PufferfishMicroaggregator, False), (NoChannelBesideKnown, True)):
         found = audit(typical(people(6), kind, known="renewed"), people(7), **QUICK)
-        holder = found.readers.set_index("reader").loc["holds the list"]
+        holder = found.readers.set_index("reader").loc["knows the fit"]
         assert holder["attacker"] == "Bayes"
         assert holder["allowed"] == 1.0
         assert bool(found.findings) == broken
@@ -247,7 +248,7 @@ def test_who_has_counts_and_channels_reads_rows_whose_known_value_is_missing():
     )
     found = audit(typical(table, known="renewed"), held, **QUICK)
     n = found.table.set_index("view")["n"]
-    assert n["holds the list"].iloc[0] == n["fresh models"].iloc[0]
+    assert n["knows the fit"].iloc[0] == n["fresh models"].iloc[0]
 
 
 @pytest.mark.slow

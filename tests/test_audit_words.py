@@ -71,7 +71,7 @@ def figures(lines):
     return [" ".join(each) for each in found if each]
 
 
-LIMIT, POWER = "2.72", "4.00 2.72 80%"
+LIMIT, POWER = "2.72", "400 4.00 2.72 80%"
 LINES = {
     "nothing": (
         NOTHING,
@@ -97,18 +97,20 @@ def test_beside_each_secret_of_an_attack_stands_how_many_people_have_it():
 def test_the_headline_says_whether_a_leak_was_found_or_could_have_been():
     one = replace(FOUND, attacks=FOUND.attacks[:1])
     heads = [audit._page().headline for audit in (NOTHING, FOUND, one, BLIND, DEAF)]
-    assert figures(heads) == [POWER, "3 4", "1 1"]
+    assert figures(heads) == [POWER, "3 4 400", "1 1 400", "400", "400"]
     assert ["MORE THAN" in head for head in heads] == [False, True, True, False, False]
     assert ["COULD NOT" in head for head in heads] == [False, False, False, True, True]
     assert ["people" in head for head in heads] == [True, False, False, True, True]
     assert [head in repr(audit) for head, audit in zip(heads, [NOTHING, FOUND], strict=False)]
 
 
-def test_the_first_line_says_where_rows_are_so_few_that_nothing_but_a_large_leak_could_be_found():
-    found = {at: replace(NOTHING, attacks=(attack(findable=at),)) for at in (3.2, 3.4)}
-    said = {at: "rows are so few" in each._page().headline for at, each in found.items()}
-    assert said == {3.2: False, 3.4: True}  # beyond ten times what is allowed
-    assert "only a leak of 30 times or more" in found[3.4]._page().headline
+def test_an_audit_that_would_miss_a_leak_of_e_times_its_limit_begins_with_how_little_it_weighs():
+    found = {at: replace(NOTHING, attacks=(attack(findable=at),)) for at in (1.9, 2.1)}
+    heads = {at: each._page().headline for at, each in found.items()}
+    said = "OF LITTLE WEIGHT: 400 rows judged; a leak of 8.17 times to 'a reader', 2.72 times"
+    assert said in heads[2.1]
+    assert heads[2.1].index(said) < heads[2.1].index("no attack tells for certain more")
+    assert "OF LITTLE WEIGHT" not in heads[1.9]
 
 
 def test_sentences_are_said_where_they_apply_alone():

@@ -593,7 +593,7 @@ def typical(table, **settings):
         ({"joined": "paid"}, "labels that are joined later (other than 'paid')"),
         ({}, "may be one person's"),
         ({}, "(if typical rows are more or less frequent, odds shift further)"),
-        ({}, "Who gets the whole file, and no list of the rows of the people in it"),
+        ({}, "Whole file, no list: people who were not fitted are covered"),
     ],
 )
 def test_recipients_of_typical_rows_read_what_the_settings_leave_open(settings, said):
@@ -619,6 +619,47 @@ def test_the_first_line_says_that_a_swap_without_a_limit_for_insiders_leaves_the
     swap = exchanged(table, known=None, insiders=None)
     headline = report(swap, kind="external").page.headline
     assert headline.endswith("readers named below, but NOT for people in the table")
+
+
+@pytest.mark.parametrize("whom", NOT_FOR)
+def test_the_first_line_for_who_signs_is_no_milder_than_that_for_recipients(whom):
+    made, said = NOT_FOR[whom]
+    release = made(make_table(0, 400).sample(frac=1.0, random_state=0, ignore_index=True))
+    assert said in report(release).page.headline
+    assert report(release).page.headline.count("NOT for readers who know the population") <= 1
+
+
+@pytest.mark.parametrize(
+    ("high", "p", "value"),
+    [
+        (math.log(3.36), 1.0, "no breach found"),
+        (math.log(9.0), 1.0, "too few rows to tell"),
+        (math.log(3.36), 1e-9, "2.73 times"),
+    ],
+)
+def test_a_shift_beyond_its_limit_that_is_no_finding_stands_beside_what_is_concluded_of_it(
+    noiser, audited, high, p, value
+):
+    figures = {"log_odds": math.log(2.729), "low": math.log(2.21), "high": high, "p_all": p}
+    found = replace(audited, attacks=(replace(audited.attacks[0], findable=2.0, **figures),))
+    figures = figures_of(report(noiser, found))
+    told, beside = figures["Beyond the limit" if p < 0.05 else "Nearest to the limit"]
+    assert told == value
+    ends = f"({found.attacks[0].ends()})"
+    if p == 1.0:
+        assert beside.endswith(f": 2.73 times {ends}, as chance has it; 2.72 times allowed")
+    assert ('class="tile alarm"' in report(noiser, found).html) == (value != "no breach found")
+
+
+def test_who_signs_decides_about_a_label_by_which_a_reader_shifted_odds_beyond_the_limit(
+    noiser, audited
+):
+    own = {"allowed": math.nan, "p_all": math.nan, "low": 0.2, "high": 2.0, "share": 0.5}
+    joins = replace(audited.attacks[0], view="joins paid: yes", log_odds=0.9, **own)
+    beyond = replace(joins, view="joins paid: no", log_odds=math.log(3.21), low=0.1)
+    for others, said in (((joins,), False), ((joins, beyond), True), ((beyond,), True)):
+        told = decisions(noiser, audit=replace(audited, others=others))[0]
+        assert ("NOT covered: who joins paid: no: 3.21 times (1.10 to 7.39 times)" in told) == said
 
 
 def test_an_audit_of_another_release_is_refused(audited):
@@ -826,7 +867,7 @@ def exchanged(table, known="old", **settings):
 
 OTHERS = {"typical row": typical_rows, "exchanged with its row": exchanged}
 WHOLE = {
-    "typical row": "of them was simulated, and is not proven",
+    "typical row": "gets all their rows: simulated, not proven.",
     "exchanged with its row": "Who gets the whole file is covered, and may hold the list",
 }
 
@@ -908,7 +949,8 @@ def test_who_signs_the_other_estimators_sees_what_he_must_decide_and_what_reader
         assert what in decide
     assert ("Ids:" in decide) == (how != "typical row")
     readers = [row[0] for row in sections["Audit: what each reader reached"]["table"]["rows"]]
-    assert readers[:2] == ["fresh models", "holds the list"]
+    second = "knows the fit" if how == "typical row" else "holds the list"
+    assert readers[:2] == ["fresh models", second]
     page = str(report(estimator, found)).replace("\n", " ")
     assert page.count(estimator.certificate_.promise()) == 1
     assert WHOLE[how] in page.partition("At a glance")[0]
@@ -990,9 +1032,9 @@ def test_who_signs_a_swap_that_was_read_from_json_decides_what_who_fitted_it_doe
     own = f"{100.0 * swap.certificate_.facts.stay:.0f} %"
     fact = "old" if isinstance(known, dict) else "cars"
     assert told[0].startswith(
-        "One more fact: who finds a person's row, by client or the index, and knows one more fact "
-        f"of the person, such as {fact}, sees whether the row is the "
-        f"person's own, as {own} are, and with a list of secrets may be nearly certain: NO limit"
+        "One more fact: who finds a person's row, by client or the index, and knows one more fact, "
+        f"such as {fact}, sees if it is that person's own, as {own} are; with a list of "
+        "secrets he may be nearly certain: NO limit. "
     )
     assert told[1].startswith(f"Ids: whether client may go out at all: {own} of the rows beside")
     assert told[1].endswith("They are NOT protected.")
@@ -1013,7 +1055,7 @@ def test_who_signs_typical_rows_reads_which_labels_may_be_joined_also_of_an_arti
     said = ", ".join(map(repr, [joined] if isinstance(joined, str) else joined))
     for each in (rows, PufferfishRelease.from_json(rows.to_json())):
         assert f"(taken as known: none; as joined later: {said})" in decisions(each)[1]
-        assert decisions(each)[0].startswith("Rows: whether all fitted rows go out, a part of them")
+        assert decisions(each)[0].startswith("Rows: which go out: all fitted ones, a part")
 
 
 def test_who_signs_a_whole_file_that_tells_more_reads_what_helps():

@@ -174,16 +174,15 @@ def about_own_rows(own: float, ids: Sequence[Name], known: Name) -> list[str]:
     names, share = ", ".join(map(shown, ids)), f"{100.0 * own:.0f} %"
     told = (
         f"One more fact: who finds a person's row, by {names or 'known columns'} or the index, and "
-        f"knows one more fact of the person, such as {shown(known)}, sees whether the row is the "
-        f"person's own, as {share} are, and with a list of secrets may be nearly certain: NO limit "
-        "holds. Name such columns as known, leave out what finds a row, or do not release."
+        f"knows one more fact, such as {shown(known)}, sees if it is that person's own, as {share} "
+        "are; with a list of secrets he may be nearly certain: NO limit. Name such columns as "
+        "known, leave out what finds a row, or do not release."
     )
     if not ids:
         return [told]
     about_ids = (
         f"Ids: whether {names} may go out at all: {share} of the rows beside them are that "
-        "person's own. Do they tell something by themselves, as numbers given by date do? They are "
-        "NOT protected."
+        "person's own. Do they tell something, as numbers given by date do? They are NOT protected."
     )
     return [told, about_ids]
 

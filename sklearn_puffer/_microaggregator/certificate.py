@@ -222,12 +222,7 @@ class PrototypeCertificate(Certificate):
 
     def _decisions(self, ids: Sequence[Name]) -> list[str]:
         """Return that it counts which rows go out, and what helps where a file tells more."""
-        told = (
-            "Rows: whether all fitted rows go out, a part of them, or others. Who holds the list "
-            "of the people in the file is covered for one row of all fitted ones, and of any other "
-            "file for NONE; a whole file is covered of people who were not fitted, to who has no "
-            "list."
-        )
+        told = "Rows: which go out: all fitted ones, a part, or others? What is covered differs."
         way_out = " A smaller epsilon, fewer columns, or a swap, may tell less of a whole file."
         return [told + way_out * bool(self._dangers())]
 
@@ -391,10 +386,11 @@ def terms_of(facts: PrototypeFacts, known: Sequence[Name], coarse: Sequence[Name
     if facts.joined:
         labels += f" (other than {listed(list(facts.joined))})"
     left_out = [
-        "Readers who know the rows of all other fitted people and how typical rows are drawn, the "
-        "counts or the figures of the certificate are not covered. Nor are readers who hold the "
-        "list of the people in a released file, be they fitted or not; who holds the list of all "
-        "fitted people is covered for one released row, not for all rows together.",
+        "Of a person who was fitted: readers who know the rows of all other fitted people and how "
+        "typical rows are drawn, the counts or the figures of the certificate are not covered (of "
+        "a person who was not fitted they are).",
+        "Readers who hold the list of the people in a released file, be they fitted or not, are "
+        "not covered; who holds the list of all fitted people is covered for one released row.",
         f"Further facts of a person, and {labels}, are not covered unless they were named as known "
         "or joined.",
         *_coarser(facts),
@@ -433,17 +429,17 @@ def terms_of(facts: PrototypeFacts, known: Sequence[Name], coarse: Sequence[Name
             "Each row is released once, or each time as an identical copy (by an id and a key).",
         ),
         left_out=left_out,
-        whole="Who gets the whole file, and no list of the rows of the people in it: rows that "
-        "were not fitted are covered, if people are independent. Of fitted people the proof is "
-        "about one released row alone; what the whole file tells of them was simulated, and is not "
-        "proven.",
+        whole="Whole file, no list: people who were not fitted are covered, if people are "
+        "independent; of fitted people one row is proven, not a file. Who holds the list of ALL "
+        "fitted people and gets all their rows: simulated, not proven. Who holds that of the "
+        "people in any other file, such as a part of these: not covered, not even for one row.",
         again="one row a person, once or as identical copies",
         beyond=f", but of fitted people for one row alone, NOT for a whole file{beyond}"
         + say.BY_THEMSELVES * bool(known),
         known=known,
         joined=facts.joined,
         coarse=coarse,
-        limit="; of one row, no limit is proven of a file",
+        limit="; of one row, not of a file",
     )
 
 

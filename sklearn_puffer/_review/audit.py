@@ -20,7 +20,7 @@ from sklearn_puffer._review.exact_tests import LEVEL, POWER, Attack, RowSplit, S
 from sklearn_puffer._review.measured import Survived, reidentified, task_figures, task_of
 from sklearn_puffer._review.plan import framed, records
 from sklearn_puffer._review.readers import (
-    LIST,
+    FIT,
     Release,
     chosen_rows,
     fresh,
@@ -34,16 +34,14 @@ from sklearn_puffer._words import listed, quoted, shown, times
 
 SCHEMA = "sklearn_puffer.audit/9"
 INTERNAL = "Computed from the raw rows: keep it where you keep the table, and do not release it."
-NOT_BY_LIST = (
-    "Nobody who holds the list of fitted people was tried: that takes the fitted estimator itself, "
-    "not its file."
-)
+NOT_BY_LIST = "Nobody who holds a list of the people in the released file was tried."
+NOT_BY_FIT = "Nor was who knows the fit: that takes the fitted estimator itself, not its file."
 NO_PROOF = "No finding is no proof: other attackers, or more rows, may find more."
 BEYOND = (
     "Either the release loses more than its certificate says, or these rows do not follow the "
     "distribution that was fitted."
 )
-_BLUNT = math.log(10.0)
+BLUNT = 1.0
 """How far beyond its limit a leak must be found from, so that the audit tells little."""
 _FACTS = "name", "version", "date", "promise", "fingerprint"
 
@@ -195,20 +193,23 @@ class Audit(Document):
     def _headline(self) -> str:
         """Return what was found, or which leak would have been found."""
         about = f"Audit of {shown(self.name)}" if self.name else "Audit"
+        judged = f"{self.rows['test']:,} rows judged"
         if count := len(self.findings):
-            return f"{about}: {count} of {len(self.attacks)} attacks told MORE THAN WAS PROMISED."
+            more = f"{count} of {len(self.attacks)} attacks told MORE THAN WAS PROMISED"
+            return f"{about}: {more}; {judged}."
         if not self._sees():
             why = "rows are too few to find any leak, however large"
             if not self.caught:
-                why = "they find nothing for certain in the rows as they are, either"
-            return f"{about}: nothing found, BUT THESE ATTACKERS COULD NOT HAVE FOUND IT: {why}."
+                why = "they find nothing for certain in the rows as they are"
+            blind = "BUT THESE ATTACKERS COULD NOT HAVE FOUND IT"
+            return f"{about}: nothing found, {blind}: {why}; {judged}."
         best = min(self.attacks, key=lambda attack: attack.findable)
-        few = "rows are so few that only " * (best.findable > best.allowed + _BLUNT)
-        return (
-            f"{about}: no attack tells for certain more than was guaranteed; {few}a leak of "
-            f"{times(best.findable)} or more to {quoted(best.view)}, where {times(best.allowed)} "
-            f"are allowed, would have been found (chance {POWER:.0%}); less may be missed."
-        )
+        least = f"{times(best.findable)} to {quoted(best.view)}, {times(best.allowed)} allowed"
+        sees = f"a leak of {least}, would have been found (chance {POWER:.0%}), less may be missed"
+        none = "no attack tells for certain more than was guaranteed"
+        if best.findable > best.allowed + BLUNT:
+            return f"{about}: OF LITTLE WEIGHT: {judged}; {sees}; {none}."
+        return f"{about}: {none}; {judged}; {sees}."
 
     def _sees(self) -> bool:
         """Return whether some leak, however large, would have been found."""
@@ -483,7 +484,8 @@ def _notes(release: Release, knows: Mapping[str, str], n_given: int) -> list[str
         "values.": strata,
         "Rows that readers were judged on were exchanged as a table of their own: readers know "
         "secrets of people of another table.": release.exchanged,
-        NOT_BY_LIST: typical and LIST not in knows,
+        NOT_BY_LIST: typical,
+        NOT_BY_FIT: typical and FIT not in knows,
         f"The table has {n_given:,} rows, as many as fit had: an audit of fitted rows says nothing "
         "of how others differ, so audit others, too.": fitted.n_rows == n_given
         and not release.exchanged,

@@ -154,8 +154,10 @@ def encoder(rows: Any) -> Any:
 _MOST_LABELS, _BINS = 4, 4
 
 LIST = "holds the list"
+FIT = "knows the fit"
 MODEL = "better model"
 INSIDER = "insider"
+JOINS = "joins "
 
 
 @dataclass(eq=False)
@@ -215,8 +217,8 @@ def readers_of(release: Release, secrets: Secrets) -> Iterator[Reader]:
     else:
         typical = _channel_and_counts(release, secrets)
         if typical is not None:
-            knows = "the fitted table with its secrets, and how typical rows are drawn"
-            yield Reader(LIST, knows, secrets, {"Bayes": typical}, budget, cells)
+            knows = "how rows are drawn, the fitted table with its secrets; looks up nobody in it"
+            yield Reader(FIT, knows, secrets, {"Bayes": typical}, budget, cells)
         if model is not None:
             knows = "raw rows of other people with their secrets, and what a model learns of them"
             yield Reader(MODEL, knows, secrets, {"boosted": model}, budget, cells)
@@ -357,7 +359,7 @@ def joining(release: Release, secrets: Secrets) -> Iterator[Reader]:
         among = kinds == kind
         first = values[among].iloc[0]
         which = shown(first) if values[among].nunique() == 1 else f"near {first:.4g}"
-        yield Reader(f"joins {shown(name)}: {which}", knows, secrets, claims, budget, cells, among)
+        yield Reader(f"{JOINS}{shown(name)}: {which}", knows, secrets, claims, budget, cells, among)
 
 
 def known_rows(values: Array) -> Array:

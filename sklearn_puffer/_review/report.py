@@ -19,9 +19,17 @@ from sklearn_puffer._certificates import UncertifiedError, utility_section
 from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._documents import Document, Page, Section, __version__, render, utc_now
 from sklearn_puffer._release import TableRelease, left_open, not_promised
-from sklearn_puffer._review.audit import BEYOND, NO_PROOF, NOT_BY_LIST, SHIFTED, Audit
+from sklearn_puffer._review.audit import (
+    BEYOND,
+    BLUNT,
+    NO_PROOF,
+    NOT_BY_FIT,
+    NOT_BY_LIST,
+    SHIFTED,
+    Audit,
+)
 from sklearn_puffer._review.exact_tests import Attack
-from sklearn_puffer._review.readers import INSIDER
+from sklearn_puffer._review.readers import INSIDER, JOINS
 from sklearn_puffer._rows import UNCOVERED
 from sklearn_puffer._tables import Name
 from sklearn_puffer._words import listed, on_one_line, plain, quoted, shown, times
@@ -419,10 +427,13 @@ class _Rows(_Settings):
     def _verdict(self) -> list[str]:
         """Return what the certificate says, between the dangers that stand beside it."""
         certificate = self.certificate
+        # where the certificate says itself for whom it does not hold, of priors, this may be less
+        milder = certificate.holds and not certificate._beyond()
+        kept = f"the certificate {certificate._verdict()}{self.terms.beyond * milder}"
         applies = {
             _TESTS_ONLY: self.seeded,
             "AN AUDIT FOUND MORE THAN WAS GUARANTEED": self.audit.findings,
-            f"the certificate {certificate._verdict()}": True,
+            kept: True,
             **dict.fromkeys(certificate._dangers(), True),
             _ORDER_TELLS: self.of_order,
             _USELESS: _is_useless(certificate.utility),
@@ -431,8 +442,7 @@ class _Rows(_Settings):
 
     def _beside(self) -> Iterator[str]:
         """Yield what was not attacked, or keeps next to nothing."""
-        if NOT_BY_LIST in self.audit.notes:
-            yield NOT_BY_LIST
+        yield from (said for said in self.audit.notes if said in (NOT_BY_LIST, NOT_BY_FIT))
         if self.audit.untested:
             yield f"Not attacked, as too few rows have them: {'; '.join(self.audit.untested)}."
         utility = self.certificate.utility  # of little use as a whole says the first line
@@ -465,10 +475,13 @@ class _Rows(_Settings):
             attacks = "whether those tried are enough, by what they would have found."
         if self.audit.findings:
             attacks = "one tells more than was guaranteed; release nothing before it is explained."
+        joins = [own for own in self.audit.others if own.view.startswith(JOINS)]
+        joins = [own for own in joins if own.log_odds > self.certificate.epsilon]
+        for most in sorted(joins, key=lambda own: -own.low)[:1]:
+            beside += f"; NOT covered: who {most.view}: {most.shift()} ({most.ends()})"
         return [
             *self.certificate._decisions(terms.ids),
-            "Known columns and labels: whether readers know, or may later join, further facts of a "
-            f"person ({beside}).",
+            f"Known facts: which others readers know, or may join later ({beside}).",
             f"Second releases: release {terms.again}.",
             "Order: whether rows were sorted by what tells a secret; in doubt, shuffle.",
             f"Attacks: {attacks}",
@@ -488,13 +501,13 @@ class _Rows(_Settings):
                     f"{shown(figure.column)}; of true rows {figure.before:.3f}, by chance {chance}"
                 )
                 task = ["Task", own, beside]
-        alike = f"a constant in each place: {constant:.2f} sd; {stay:.1%} of values stay equal"
+        alike = f"of constants {constant:.2f} sd; {stay:.1%} of values stay equal"
         cells = [
             _HEAD,
             self.limit(),
             *self._attacks(),
             *self.certificate._figures(),
-            ["Mean change", f"{change:.2f} sd", f"sd: standard deviations; {alike}"],
+            ["Mean change", f"{change:.2f} sd", f"standard deviations; {alike}"],
             task,
         ]
         return Section("At a glance", cells=cells)
@@ -523,9 +536,13 @@ class _Rows(_Settings):
             allowed = f"{times(attack.allowed)} allowed"
         else:
             allowed = f"allowed: {self.certificate.notion.budget_name()}"
-        value, comma, chance = attack.shift().partition(",")
-        beside = f"{attack.view}: odds shifted ({attack.ends()}, the 95 % interval); {allowed}"
-        return value, f"{beside}{comma}{chance}"
+        value, _, chance = attack.shift().partition(", ")
+        if not chance:
+            beside = f"{attack.view}: odds shifted ({attack.ends()}, the 95 % interval)"
+            return value, f"{beside}; {allowed}"
+        told = f"{attack.view}: {value} ({attack.ends()}), as chance has it; {allowed}"
+        few = attack.high > attack.allowed + BLUNT
+        return "too few rows to tell" if few else "no breach found", told
 
     def _audited(self, above: Sequence[str]) -> Section:
         """Return what each reader of the audit reached, and what was not tried."""

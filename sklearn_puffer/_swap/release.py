@@ -442,7 +442,7 @@ class RowExchange(Mechanism):
             left_out=[*([insiders] if open_to_insiders else []), *facts.not_covered()],
             whole="Who gets the whole file is covered, and may hold the list of its rows with "
             "their secrets." + f" {insiders}" * (not open_to_insiders),
-            again="these people once: keep this table, and do not exchange them again",
+            again="these people once: keep this table, never exchange again",
             beyond=", but NOT for people in the table" * open_to_insiders
             + say.BY_THEMSELVES * bool(self.strata),
             known=self.strata,
