@@ -1207,6 +1207,14 @@ def test_the_command_that_a_plan_tells_reads_the_file_as_the_plan_did(folder, ca
     assert main(shlex.split(command)) == 0  # so does the one that fit tells
 
 
+def test_the_command_that_a_plan_tells_has_the_bins_of_secrets(folder, capsys):
+    asked = ["--sensitive", "{income = 3}", "--public", "cars", "--public", "zip"]
+    assert main(["plan", "in.csv", *asked, "--epsilon", "2"]) == 0
+    [command] = re.findall(r"to fit row 0: puffer (fit .*)", told(capsys))
+    assert "--sensitive '{income = 3}' --public cars --public zip" in command
+    assert main(shlex.split(command)) == 0
+
+
 def test_the_notes_of_a_plan_name_options_on_its_pages_too(folder):
     asked = ["plan", "in.csv", "--sensitive", "loan", "--public", "cars", "--task", "owner"]
     assert main([*asked, "--out", "plan.json"]) == 0

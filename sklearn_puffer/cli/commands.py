@@ -273,32 +273,25 @@ def plan(args: Any) -> None:
     found = sklearn_puffer.plan(rows, **how)
     typed_notes = tuple(map(as_typed, found.notes))
     show(_TypedPlan(**{**vars(found), "notes": typed_notes}), args)
-    useful = [(k, row) for k, row in enumerate(found.trials) if row.is_useful(found.bare)]
-    fits = ((k, command) for k, row in useful if (command := _fit_of(args, row)))
-    if (best := next(fits, None)) is not None:
-        tell(f"to fit row {best[0]}: {on_one_line(best[1])}")
+    if (k := found.proposed) is not None:
+        tell(f"to fit row {k}: {on_one_line(_fit_of(args, found.trials[k]))}")
     else:
         tell(
-            "no command is told: no row that holds, and that a command can fit, changes less than "
-            f"constants do; try --epsilon {2 * found.epsilon:g}, or fewer columns as --public."
+            "no command is told: no row that holds changes less than constants do; try --epsilon "
+            f"{2 * found.epsilon:g}, or fewer columns as --public."
         )
 
 
-def _fit_of(args: Any, candidate: Any) -> str | None:
-    """Return the command that fits a candidate; None if it has secrets in bins."""
-    named = {name: candidate.params.get(name) for name in NAMES}
-    several = [list(names) for names in named.values() if names is not None]
-    if isinstance(named["sensitive"], Mapping):
-        return None
-    if not all(isinstance(name, str) for names in several for name in names):
-        return None
+def _fit_of(args: Any, candidate: Any) -> str:
+    """Return the command that fits a candidate."""
     mechanism = next(m for m, kind in MECHANISMS.items() if kind == candidate.kind.__name__)
     words = ["puffer", "fit", args.table, "release.json", "--mechanism", mechanism]
     words += _layout_words(args)
     for name, value in candidate.params.items():
         option = f"--{name.replace('_', '-')}"
         if name in NAMES:
-            words += [word for each in value for word in (option, each)]
+            each_typed = vars(args)[f"{PREFIX}sensitive"] if name == "sensitive" else value
+            words += [word for each in each_typed for word in (option, each)]  # secrets with bins
         else:
             words += [option, value if isinstance(value, str) else json.dumps(value)]
     words += [] if candidate.label_column is None else ["--label", str(candidate.label_column)]
