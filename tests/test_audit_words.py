@@ -120,8 +120,6 @@ def test_sentences_are_said_where_they_apply_alone():
         "A note.": ["nothing", "found", "blind"],
         "each read by a model of others": ["found"],
         "within chance": ["nothing"],
-        "so attackers can see a breach": ["nothing", "found"],
-        "could not show a breach: attackers are too weak": ["blind", "deaf"],
     }
     for sentence, cases in applies.items():
         assert [name for name in LINES if sentence in page[name]] == cases

@@ -13,7 +13,9 @@ from sklearn_puffer._release.mechanism import (
     Released,
     TableRules,
     Terms,
+    about_file,
     certificate_from_dict,
+    fitted_shares,
     left_open,
     not_promised,
 )

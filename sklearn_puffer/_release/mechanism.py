@@ -297,6 +297,41 @@ class LearntMechanism:
         return FittedMechanism(rules, self.mechanism, certificate).signed()
 
 
+def about_file(release: Any, others: Sequence[Name] = ()) -> list[str]:
+    """Return what is protected in the released file, and which columns go out as they are.
+
+    It says of the sensitive columns, and of ``others``, which are left out.
+    """
+    rules, known = release._fitted.rules, release._fitted.mechanism.terms(release).known
+    secrets = dict.fromkeys(pair.sensitive for pair in release.certificate_.pairs)
+    columns = dict.fromkeys([*(rules.sensitive or secrets), *others])
+    out = [shown(name) for name in columns if name not in rules.order]
+    as_they_are = [shown(name) for name in rules.passed if name not in known]
+    told = (
+        f"Only {' and '.join(map(shown, secrets))} is protected. The file is not anonymous: other "
+        f"columns, and who is in the table, are not protected. Left out of the file: "
+        f"{', '.join(out) or 'nothing'}."
+    )
+    beside = f"Goes out as it is, and is NOT protected: {', '.join(as_they_are)}."
+    return [told, *[beside] * bool(as_they_are)]
+
+
+def fitted_shares(release: Any) -> dict[str, float]:
+    """Return the shares of the rarest and the commonest secret in the fitted rows: all of two.
+
+    Only where readers start from them, and each secret is protected against all others; none of an
+    artifact, which does not have them.
+    """
+    certificate, every = release.certificate_, getattr(release, "_secret_rows", {})
+    name, known = certificate.pairs[0].sensitive, release._fitted.mechanism.terms(release).known
+    rows = sorted((n, shown(label)) for (of, label), n in every.items() if of == name and n)
+    some = say.ONLY_LISTED in certificate.assumptions or certificate.groups is not None
+    if len(rows) < 2 or some or known:
+        return {}
+    total = sum(n for n, _ in rows)
+    return {f"{shown(name)} = {label}": n / total for n, label in (rows[0], rows[-1])}
+
+
 def left_open(release: Any) -> list[str]:
     """Return what is not guaranteed by these settings in particular."""
     certificate, rules = release.certificate_, release._fitted.rules

@@ -226,13 +226,6 @@ class Audit(Document):
             f"{n['test']:,}; tests: {len(self.attacks)}, with a chance of {LEVEL:.0%} at most of "
             "a false alarm, if rows are independent and the guarantee is kept."
         )
-        if self._sees():
-            lines.append(f"{_CONTROL} tell more than is allowed, so attackers can see a breach.")
-        elif not self.findings:  # what was found has been seen
-            lines.append(
-                f"{_CONTROL} could not show a breach: attackers are too weak, rows too few, or "
-                "columns hardly tell the secrets."
-            )
         lines += [BEYOND if self.findings else NO_PROOF, *self.notes, INTERNAL]
         return Page(self._headline(), lines, list(self._sections()))
 
@@ -262,7 +255,6 @@ SHIFTED = (
     "Odds shifted three times: among the rows that a reader claims to have a secret, its odds "
     "against the other one are three times those among all rows."
 )
-_CONTROL = "Control: fresh models of the rows AS THEY ARE"
 _OF_READERS = (
     f"odds shifted: with the {1.0 - LEVEL:.0%} interval; within chance: beyond what is allowed, as "
     "an honest release may be; found from: the smallest shift that is found with a chance of "

@@ -18,20 +18,11 @@ from sklearn_puffer._base import check_choice
 from sklearn_puffer._certificates import UncertifiedError, utility_section
 from sklearn_puffer._certificates import sentences as say
 from sklearn_puffer._documents import Document, Page, Section, __version__, render, utc_now
-from sklearn_puffer._release import TableRelease, left_open, not_promised
-from sklearn_puffer._review.audit import (
-    BEYOND,
-    BLUNT,
-    NO_PROOF,
-    NOT_BY_FIT,
-    NOT_BY_LIST,
-    SHIFTED,
-    Audit,
-)
+from sklearn_puffer._release import TableRelease, about_file, fitted_shares, left_open, not_promised
+from sklearn_puffer._review.audit import BLUNT, NOT_BY_FIT, NOT_BY_LIST, Audit
 from sklearn_puffer._review.exact_tests import Attack
 from sklearn_puffer._review.readers import INSIDER, JOINS
 from sklearn_puffer._rows import UNCOVERED
-from sklearn_puffer._tables import Name
 from sklearn_puffer._words import listed, on_one_line, plain, quoted, shown, times
 
 SCHEMA = "sklearn_puffer.report/2"
@@ -217,10 +208,6 @@ _HEAD = ["figure", "value", "beside it"]
 _ORDER_TELLS = "BUT THE ORDER OF ROWS OR IDS, OR THE INDEX, TELLS A SECRET"
 _USELESS = "BUT OF LITTLE USE: A CONSTANT IN THEIR PLACE WOULD CHANGE VALUES NO MORE"
 _IN_BINS = "in bins or merged, since a reader may know it"
-_LEFT_OUT = (
-    "All that is computed from the raw rows (how much changes, numbers of rows, exact figures, an "
-    "audit) stands in the internal report. This one exists only where the certificate holds.",
-)
 
 
 class _Settings:
@@ -264,14 +251,13 @@ class _Settings:
             Section("What is not guaranteed", sentences=left_out),
             self.columns(),
             self.secrets(),
-            Section("What this report leaves out", sentences=_LEFT_OUT),
             self.about(name, by),
         ]
-        lines = [*self.file(), *self.guarantee()]
+        lines = [*about_file(self.noiser), *self.guarantee()]
         page = Page(f"{_of(name)}, for recipients: {verdict}{order}", lines, parts)
         return Report("external", True, page, 2, name=name, by=by, sound=not self.of_order)
 
-    def about(self, name: str, by: str, **more: str) -> Section:
+    def about(self, name: str, by: str) -> Section:
         """Return what was released how, and when and by what the page was made."""
         told = {
             "data set": shown(name) if name else "not named",
@@ -279,34 +265,15 @@ class _Settings:
             "report made": utc_now(),
             "made by": shown(by) if by else "not told",
             "fitted": f"{self.certificate.date}, by sklearn_puffer {self.certificate.version}",
-            **more,
         }
         return Section("About this report", cells=[[*told], [*told.values()]])
 
-    def file(self, *more: Name) -> list[str]:
-        """Return what is protected, which columns are left out, and which go out as they are."""
-        secrets = dict.fromkeys(pair.sensitive for pair in self.certificate.pairs)
-        columns = dict.fromkeys([*(self.rules.sensitive or secrets), *more])
-        out = [shown(name) for name in columns if name not in self.rules.order]
-        as_it_is = [shown(name) for name in self.rules.passed if name not in self.terms.known]
-        told = (
-            f"Only {' and '.join(map(shown, secrets))} is protected. The file is not anonymous: "
-            "other columns, and who is in the table, are not protected. Left out of the file: "
-            f"{', '.join(out) or 'nothing'}."
-        )
-        beside = f"Goes out as it is, and is NOT protected: {', '.join(as_it_is)}."
-        return [told, *[beside] * bool(as_it_is)]
-
-    def guarantee(self) -> list[str]:
+    def guarantee(self, shares: Mapping[str, float] | None = None) -> list[str]:
         """Return the guarantee, an example, and whether it is of a whole file."""
         certificate, terms = self.certificate, self.terms
-        example = [] if terms.apart else [certificate.notion.example(self.shares())]
+        example = [] if terms.apart else [certificate.notion.example(shares)]
         told = [*example, terms.whole] if certificate.holds else []
         return [*certificate._promises(), *told]
-
-    def shares(self) -> dict[str, float]:
-        """Return shares of secrets in the fitted rows, which recipients do not get."""
-        return {}
 
     def limit(self) -> list[str]:
         """Return how far odds shift at most, as a figure."""
@@ -367,15 +334,14 @@ class _Rows(_Settings):
         given = audit is not _NO_AUDIT
         which = "be these released or others" if self.mechanism.by_row else "and these are released"
         lines = [
-            *self.file(*self.rules.names),
+            *about_file(self.noiser, self.rules.names),
             *([audit._page().headline] if given else []),
             *self.of_order,
-            *self.guarantee(),
+            *self.guarantee(fitted_shares(self.noiser)),
             *self._beside(),
             f"This page is computed from the {certificate.n_rows:,} fitted rows, {which}: keep it "
             "with the table; others get the report for recipients.",
         ]
-        size = {"rows": str(certificate.n_rows), "columns": str(certificate.n_columns or "")}
         mark = f"Fingerprint of the fit, and not of a file: {certificate.fingerprint}"
         front = [self._figures(), *self._conditions()]
         rest = [
@@ -386,7 +352,7 @@ class _Rows(_Settings):
             self._audited(lines),
             Section("What is not guaranteed", sentences=not_promised(self.noiser)),
             Section("Settings", "others are the defaults", sentences=[self._set()]),
-            replace(self.about(name, by, **size), sentences=[mark]),
+            replace(self.about(name, by), sentences=[mark]),
         ]
         found = audit.to_dict() if given else None
         parts = [*front, *(part for part in rest if part.sentences or len(part.cells) > 1)]
@@ -400,20 +366,6 @@ class _Rows(_Settings):
             by=by,
             sound=certificate.holds and len(verdict) == 1,
         )
-
-    def shares(self) -> dict[str, float]:
-        """Return the shares of the rarest and of the commonest secret, which is all of two.
-
-        Only where readers start from them, and each secret is protected against all others.
-        """
-        certificate, every = self.certificate, getattr(self.noiser, "_secret_rows", {})
-        name = certificate.pairs[0].sensitive
-        rows = sorted((n, shown(label)) for (of, label), n in every.items() if of == name and n)
-        listed_alone = say.ONLY_LISTED in certificate.assumptions
-        if len(rows) < 2 or listed_alone or self.terms.known or certificate.groups is not None:
-            return {}
-        total = math.fsum(n for n, _ in rows)
-        return {f"{shown(name)} = {label}": n / total for n, label in (rows[0], rows[-1])}
 
     def _set(self) -> str:
         """Return the settings as Python writes them, but for defaults."""
@@ -530,27 +482,26 @@ class _Rows(_Settings):
 
     def _reached(self, attack: Attack) -> tuple[str, str]:
         """Return how far a reader shifted odds, and what is allowed."""
+        allowed = f"allowed: {self.certificate.notion.budget_name()}"
         if math.isnan(attack.allowed):
             allowed = "no limit is guaranteed"
         elif self.bounds_odds:
             allowed = f"{times(attack.allowed)} allowed"
-        else:
-            allowed = f"allowed: {self.certificate.notion.budget_name()}"
         value, _, chance = attack.shift().partition(", ")
-        if not chance:
-            beside = f"{attack.view}: odds shifted ({attack.ends()}, the 95 % interval)"
-            return value, f"{beside}; {allowed}"
-        told = f"{attack.view}: {value} ({attack.ends()}), as chance has it; {allowed}"
-        few = attack.high > attack.allowed + BLUNT
-        return "too few rows to tell" if few else "no breach found", told
+        beside = f"{attack.view}: odds shifted ({attack.ends()}, the 95 % interval); {allowed}"
+        if chance:
+            beside = f"{attack.view}: {value} ({attack.ends()}), as chance has it; {allowed}"
+            few = attack.high > attack.allowed + BLUNT
+            value = "too few rows to tell" if few else "no breach found"
+        return value, beside
 
     def _audited(self, above: Sequence[str]) -> Section:
         """Return what each reader of the audit reached, and what was not tried."""
         if self.audit is _NO_AUDIT:
             return Section("Audit", sentences=["None was given: the release was not attacked."])
-        [readers] = [part for part in self.audit._page().sections if part.title == "Readers"]
-        found = self.audit.findings
-        told = [SHIFTED, *map(str, found), BEYOND if found else NO_PROOF, *self.audit.notes]
+        page = self.audit._page()
+        [readers] = [part for part in page.sections if part.title == "Readers"]
+        told = [*map(str, self.audit.findings), *page.lines[1:]]  # but for the promise
         beside = [said for said in told if said not in above]
         return replace(readers, title="Audit: what each reader reached", sentences=beside)
 
