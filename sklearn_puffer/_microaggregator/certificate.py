@@ -222,7 +222,11 @@ class PrototypeCertificate(Certificate):
 
     def _decisions(self, ids: Sequence[Name]) -> list[str]:
         """Return that it counts which rows go out, and what helps where a file tells more."""
-        told = "Rows: which go out: all fitted ones, a part, or others? What is covered differs."
+        told = (
+            "Rows: which go out: all fitted ones, a part, or others? Who holds the list of the "
+            "people in the file is covered for one row of all fitted ones, for NONE of a part or "
+            "of others."
+        )
         way_out = " A smaller epsilon, fewer columns, or a swap, may tell less of a whole file."
         return [told + way_out * bool(self._dangers())]
 
@@ -231,7 +235,7 @@ class PrototypeCertificate(Certificate):
         facts = self.facts
         known = "; beside known columns" if facts.strata is not None else ""
         number = f"at most, each typical of {facts.smallest} fitted rows or more{known}"
-        whole = "simulated, not proven: shift of odds for who holds the list of fitted rows"
+        whole = f"if all {self.n_rows:,} fitted rows, to who holds their list; simulated"
         whole += "; MORE THAN OF ONE ROW" * bool(self._dangers())
         rows = ["Different rows", f"{facts.n_prototypes}", number]
         told = [["Whole file", times(facts.table), whole]]

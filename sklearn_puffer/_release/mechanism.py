@@ -308,8 +308,9 @@ def about_file(release: Any, others: Sequence[Name] = ()) -> list[str]:
     out = [shown(name) for name in columns if name not in rules.order]
     as_they_are = [shown(name) for name in rules.passed if name not in known]
     told = (
-        f"Only {' and '.join(map(shown, secrets))} is protected. The file is not anonymous: other "
-        f"columns, and who is in the table, are not protected. Left out of the file: "
+        f"Only {' and '.join(map(shown, secrets))} {'are' if len(secrets) > 1 else 'is'} protected. "
+        "The file is not anonymous: other columns, and who is in the table, are not protected. Left "
+        "out of the file: "
         f"{', '.join(out) or 'nothing'}."
     )
     beside = f"Goes out as it is, and is NOT protected: {', '.join(as_they_are)}."
