@@ -307,11 +307,11 @@ def about_file(release: Any, others: Sequence[Name] = ()) -> list[str]:
     columns = dict.fromkeys([*(rules.sensitive or secrets), *others])
     out = [shown(name) for name in columns if name not in rules.order]
     as_they_are = [shown(name) for name in rules.passed if name not in known]
+    protected = " and ".join(map(shown, secrets))
     told = (
-        f"Only {' and '.join(map(shown, secrets))} {'are' if len(secrets) > 1 else 'is'} protected. "
-        "The file is not anonymous: other columns, and who is in the table, are not protected. Left "
-        "out of the file: "
-        f"{', '.join(out) or 'nothing'}."
+        f"Only {protected} {'is' if len(secrets) == 1 else 'are'} protected. The file is not "
+        "anonymous: other columns, and who is in the table, are not protected. Left out of the "
+        f"file: {', '.join(out) or 'nothing'}."
     )
     beside = f"Goes out as it is, and is NOT protected: {', '.join(as_they_are)}."
     return [told, *[beside] * bool(as_they_are)]
