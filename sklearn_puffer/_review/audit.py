@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,21 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from sklearn_puffer._base import PufferfishWarning, check_seed, check_verbose, listening
 from sklearn_puffer._base import task as reported
-from sklearn_puffer._documents import Document, Page, Section, __version__, utc_now
+from sklearn_puffer._documents import Document, Page, Section, __version__, jsonable, utc_now
 from sklearn_puffer._release import TableRelease
-from sklearn_puffer._review.exact_tests import LEVEL, POWER, Attack, RowSplit, Secrets
+from sklearn_puffer._review import readers
+from sklearn_puffer._review.exact_tests import LEVEL, POWER, Attack, RowSplit
 from sklearn_puffer._review.measured import Survived, reidentified, task_figures, task_of
 from sklearn_puffer._review.plan import framed, records
-from sklearn_puffer._review.readers import (
-    FIT,
-    Release,
-    chosen_rows,
-    fresh,
-    in_memory,
-    readers_of,
-    secrets_in,
-    threads_for,
-)
 from sklearn_puffer._tables import as_pandas, frame_table, put_together
 from sklearn_puffer._words import listed, quoted, shown, times
 
@@ -43,7 +34,7 @@ BEYOND = (
 )
 BLUNT = 1.0
 """How far beyond its limit a leak must be found from, so that the audit tells little."""
-_FACTS = "name", "version", "date", "promise", "fingerprint"
+_FACTS = "name", "version", "date", "promise", "fingerprint", "rows"
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,9 +88,9 @@ class Audit(Document):
     untested: tuple[str, ...] = ()
     knows: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    version: str = ""
+    version: str = __version__
     fingerprint: str = ""
-    date: str = field(default="", compare=False)
+    date: str = field(default_factory=utc_now, compare=False)
     name: str = field(default="", compare=False)
 
     def __repr__(self) -> str:
@@ -162,16 +153,13 @@ class Audit(Document):
             "schema": SCHEMA,
             "internal": INTERNAL,
             "level": LEVEL,
-            **{key: getattr(self, key) for key in _FACTS},
-            "rows": dict(self.rows),
+            **{key: jsonable(getattr(self, key)) for key in _FACTS},
             "findings": [*map(str, self.findings)],
             "caught_without_noise": self.caught,
             **{key: records(getattr(self, key)) for key in ("attacks", "control", "others")},
             "utility": records(self.survived),
             "readers": records(self._by_reader()),
-            "knows": dict(self.knows),
-            "untested": list(self.untested),
-            "notes": list(self.notes),
+            **{key: jsonable(getattr(self, key)) for key in ("knows", "untested", "notes")},
         }
 
     def _surest(self) -> Attack | None:
@@ -376,23 +364,23 @@ def audit(
     check_is_fitted(estimator)
     seed = check_seed(random_state) or 0
     stages = reported("stages of an audit", 4)  # release, readers, attacks, what survived
-    with listening(check_verbose(verbose), "audit"), stages as done, threads_for(table):
+    with listening(check_verbose(verbose), "audit"), stages as done, readers.threads_for(table):
         given = table, task, sensitive_features, max_rows, seed
         release, untested, n_given = _released(estimator, *given)
         done()
-        readers = [reader for secret in release.secrets for reader in readers_of(release, secret)]
+        raw, secrets = release.before, release.secrets
+        every = [reader for secret in secrets for reader in readers.readers_of(release, secret)]
         done()
         judge = release.judge()
-        attacks = judge.attacks([reader for reader in readers if reader.budget is not None])
-        others = judge.attacks([reader for reader in readers if reader.budget is None])
-        raw = [fresh(release, secret, release.before, "no release") for secret in release.secrets]
-        control = judge.attacks(raw)
+        attacks = judge.attacks([reader for reader in every if reader.budget is not None])
+        others = judge.attacks([reader for reader in every if reader.budget is None])
+        control = judge.attacks([readers.fresh(release, own, raw, "no release") for own in secrets])
         done()
-        rows = release.before, release.after
+        rows = raw, release.after
         figures = [] if release.task is None else task_figures(release.task, *rows, release.parts)
         figures += reidentified(*rows, release.parts.test)
         done()
-    certificate, knows = estimator.certificate_, {each.name: each.knows for each in readers}
+    certificate, knows = estimator.certificate_, {each.name: each.knows for each in every}
     parts = {name: len(part) for name, part in vars(release.parts).items()}
     return Audit(
         attacks=tuple(attacks),
@@ -405,19 +393,21 @@ def audit(
         fingerprint=certificate.fingerprint,
         rows={"given": n_given, "released": len(release.raw)} | parts,
         notes=tuple(_notes(release, knows, n_given)),
-        version=__version__,
-        date=utc_now(),
     )
+
+
+LEAST = 5
+"""Rows of a secret to learn from, and to choose events on, below which it is not attacked."""
 
 
 def _released(
     estimator: Any, table: Any, task: Any, beside: Any, max_rows: Any, seed: int
-) -> tuple[Release, list[str], int]:
+) -> tuple[readers.Release, list[str], int]:
     """Return a release of rows of a table, which pairs have too few, and how many it has."""
-    frame = in_memory(table, "an audit")
+    frame = readers.in_memory(table, "an audit")
     source = frame_table(frame, "table")
-    every = secrets_in(estimator, source, beside, frame)
-    chosen = chosen_rows(estimator, source, max_rows, seed)
+    every = readers.secrets_in(estimator, source, beside, frame)
+    chosen = readers.chosen_rows(estimator, source, max_rows, seed)
     raw = frame.iloc[chosen]
     work = task_of(task, frame_table(raw))
     hidden = [*estimator._fitted.rules.sensitive, *(each.name for each in every)]
@@ -427,7 +417,18 @@ def _released(
             "that released rows are to predict."
         )
     parts = RowSplit.of(len(chosen), seed)
-    secrets, untested = _with_pairs([secret.of(chosen) for secret in every], parts)
+    given = [secret.of(chosen) for secret in every]
+    secrets = [secret.with_rows(LEAST, parts.train, parts.choose) for secret in given]
+    few = [
+        f"{shown(secret.name)}: {listed(secret.named(pair)[1:])}"
+        for secret, kept in zip(given, secrets, strict=True)
+        for pair in secret.pairs[::2]  # and not each reverse
+        if pair not in kept.pairs
+    ]
+    if not any(secret.pairs for secret in secrets):
+        raise ValueError(
+            f"table has too few rows to audit ({few[0]}); give some twenty rows of each secret."
+        )
     beside = as_pandas(beside)
     # where rows are exchanged as a whole, the tested ones are a table of their own, the last
     by_row, released = estimator._fitted.mechanism.by_row, []
@@ -440,31 +441,11 @@ def _released(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PufferfishWarning)
             released.append(own.transform(raw.iloc[piece], **more))
-    release = Release(own, raw, put_together(released, pieces), parts, secrets, work)
-    return release, untested, len(frame)
+    release = readers.Release(own, raw, put_together(released, pieces), parts, secrets, work)
+    return release, few, len(frame)
 
 
-LEAST = 5
-"""Rows of a secret to learn from, and to choose events on, below which it is not attacked."""
-
-
-def _with_pairs(secrets: Sequence[Secrets], parts: RowSplit) -> tuple[list[Secrets], list[str]]:
-    """Return secrets with the pairs that are attacked, and which pairs have too few rows."""
-    told = [secret.with_rows(LEAST, parts.train, parts.choose) for secret in secrets]
-    few = [
-        f"{shown(secret.name)}: {listed(secret.named(pair)[1:])}"
-        for secret, kept in zip(secrets, told, strict=True)
-        for pair in secret.pairs[::2]  # and not each reverse
-        if pair not in kept.pairs
-    ]
-    if not any(secret.pairs for secret in told):
-        raise ValueError(
-            f"table has too few rows to audit ({few[0]}); give some twenty rows of each secret."
-        )
-    return told, few
-
-
-def _notes(release: Release, knows: Mapping[str, str], n_given: int) -> list[str]:
+def _notes(release: readers.Release, knows: Mapping[str, str], n_given: int) -> list[str]:
     estimator, strata, fitted = release.estimator, release.known, release.estimator.certificate_
     covered = [*estimator.utility_.index, *strata]
     unprotected = [name for name in release.released if name not in covered]
@@ -477,7 +458,7 @@ def _notes(release: Release, knows: Mapping[str, str], n_given: int) -> list[str
         "Rows that readers were judged on were exchanged as a table of their own: readers know "
         "secrets of people of another table.": release.exchanged,
         NOT_BY_LIST: typical,
-        NOT_BY_FIT: typical and FIT not in knows,
+        NOT_BY_FIT: typical and readers.FIT not in knows,
         f"The table has {n_given:,} rows, as many as fit had: an audit of fitted rows says nothing "
         "of how others differ, so audit others, too.": fitted.n_rows == n_given
         and not release.exchanged,

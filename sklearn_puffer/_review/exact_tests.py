@@ -468,12 +468,11 @@ def _parted(cells: Array, scores: FloatArray, choose: Array, n: int) -> Array:
 
 
 def _steps(scores: FloatArray, choose: Array, labels: Array) -> Array:
-    """Return the step of an isotonic fit of the secret by the score; 0 where there is none."""
-    finite, heights = np.clip(scores, -1e9, 1e9), np.full(len(scores), -1.0)
+    """Return the step of an isotonic fit of the secret by its score; of no score the lowest."""
+    finite = np.nan_to_num(np.clip(scores, -1e9, 1e9), nan=-1e9)
     fit = IsotonicRegression(out_of_bounds="clip").fit(finite[choose], labels)
-    there = ~np.isnan(finite)
-    heights[there] = fit.predict(finite[there])
-    return np.searchsorted(np.unique(heights[choose].round(9)), heights.round(9))
+    heights: FloatArray = fit.predict(finite).round(9)
+    return np.searchsorted(np.unique(heights[choose]), heights)
 
 
 def _worth(blocks: Array, labels: Array, base: FloatArray, nested: bool) -> FloatArray:
@@ -498,9 +497,8 @@ def corrected(attacks: Sequence[Attack], weights: Sequence[float]) -> list[Attac
     >>> [round(attack.p_all, 9) for attack in corrected([one, two], [0.5, 0.5])]
     [0.02, 0.03]
     """
-    order = sorted(range(len(attacks)), key=lambda k: attacks[k].p / weights[k])
     results, largest, left = list(attacks), 0.0, 1.0
-    for k in order:
+    for k in sorted(range(len(attacks)), key=lambda k: attacks[k].p / weights[k]):
         largest = max(largest, min(1.0, attacks[k].p * left / weights[k]))
         results[k] = replace(attacks[k], p_all=largest)
         left -= weights[k]

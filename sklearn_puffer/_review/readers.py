@@ -215,10 +215,10 @@ def readers_of(release: Release, secrets: Secrets) -> Iterator[Reader]:
     if release.exchanged:
         yield from _of_exchanged(release, secrets, model)
     else:
-        typical = _channel_and_counts(release, secrets)
-        if typical is not None:
+        if hasattr(release.estimator, "channel_"):
             knows = "how rows are drawn, the fitted table with its secrets; looks up nobody in it"
-            yield Reader(FIT, knows, secrets, {"Bayes": typical}, budget, cells)
+            claims = {"Bayes": _by_channel_and_counts(release, secrets)}
+            yield Reader(FIT, knows, secrets, claims, budget, cells)
         if model is not None:
             knows = "raw rows of other people with their secrets, and what a model learns of them"
             yield Reader(MODEL, knows, secrets, {"boosted": model}, budget, cells)
@@ -244,7 +244,6 @@ def learnt(attacker: Any, rows: Any, seen: Any, parts: RowSplit, secrets: Secret
     """
     codes, test = secrets.codes, parts.test
     claims = np.full((len(seen), len(secrets.labels)), np.nan)
-    first = None
     for learnt_from, read in parts.rounds:
         train, every = learnt_from[codes[learnt_from] >= 0], np.union1d(read, test)
         if len(np.unique(codes[train])) < 2:
@@ -253,10 +252,10 @@ def learnt(attacker: Any, rows: Any, seen: Any, parts: RowSplit, secrets: Secret
         told = np.full_like(claims, np.nan)
         chances = np.asarray(model.predict_proba(seen.iloc[every]), dtype=float)
         told[np.ix_(every, model.classes_)] = np.log(np.maximum(chances, _LEAST))
-        if first is None:
-            first = claims = told
+        if learnt_from is parts.train:  # the first model, of all that train
+            claims = told
             continue
-        for code, (own, others) in enumerate(zip(told[test].T, first[test].T, strict=True)):
+        for code, (own, others) in enumerate(zip(told[test].T, claims[test].T, strict=True)):
             claims[read, code] = np.interp(told[read, code], np.sort(own), np.sort(others))
     return claims
 
@@ -276,8 +275,25 @@ def _of_exchanged(release: Release, secrets: Secrets, model: Any) -> Iterator[Re
     The first has the list of rows with their secrets: he looks each released row up, and knows of
     what secret its owner is. The second has a model instead. The third is in the table.
     """
-    owners, alone, own = _looked_up(release, secrets)
-    flows = _published_flows(release.estimator, secrets)
+    codes, n = secrets.codes, len(secrets.labels)
+    before, after = (
+        row_digests({name: first_values(table, name) for name in release.after})
+        for table in map(frame_table, (release.raw, release.released))
+    )
+    tested = np.isin(np.arange(len(codes)), release.parts.test)  # a table of their own
+    alike = np.unique(np.append(before, after), return_inverse=True)[1].ravel()
+    listed, seen = np.split(2 * alike + np.tile(tested, 2), 2)
+    counts = np.zeros((2 * len(alike), n))
+    np.add.at(counts, listed, codes[:, None] == np.arange(n))
+    total = counts.sum(axis=1)
+    # the shares of secrets among the people of the list with each released row
+    owners = (counts / np.maximum(total, 1.0)[:, None])[seen]
+    # the chance of each secret of a holder, by that of the row's owner: (owner, holder)
+    flows, shares = np.eye(n), getattr(release.estimator, "flows_", None)
+    sizes = np.bincount(codes[codes >= 0], minlength=n)
+    if shares is not None and len(shares) == n and sizes.all():
+        people = np.asarray(shares, dtype=float) * sizes[:, None]  # (holder, owner)
+        flows = (people / np.maximum(people.sum(axis=0), _LEAST)).T
     cells = np.where(owners.max(axis=1) == 1.0, owners.argmax(axis=1), -1)
     ways = {"average exchanges": np.log(owners @ flows + _LEAST)}
     ways |= {} if model is None else {"flows and a model": model}
@@ -287,47 +303,16 @@ def _of_exchanged(release: Release, secrets: Secrets, model: Any) -> Iterator[Re
         ways = {"boosted, and flows": np.log(np.nan_to_num(np.exp(model)) @ flows + _LEAST)}
         knows = "a model of raw rows of other people; how many rows are exchanged on average"
         yield Reader(MODEL, knows, secrets, ways, release.budget, equal_rows(release.after))
-    among = alone & ~own & (cells >= 0)
+    among = (total[seen] == 1.0) & (before != after)  # one person alone, and somebody else
     knows = "his own row, found with somebody else, and the shares of secrets"
     ways = {"own row": np.log(owners + _LEAST)}
     yield Reader(INSIDER, knows, secrets, ways, release.insiders, cells, among, cells)
 
 
-def _looked_up(release: Release, secrets: Secrets) -> tuple[FloatArray, Array, Array]:
-    """Return the shares of secrets among the people of the list with each released row.
-
-    Then whether that is one person alone, and whether the row is its holder's own.
-    """
-    before, after = (
-        row_digests({name: first_values(table, name) for name in release.after})
-        for table in map(frame_table, (release.raw, release.released))
-    )
-    codes, tested = secrets.codes, np.isin(np.arange(len(before)), release.parts.test)
-    alike = np.unique(np.append(before, after), return_inverse=True)[1].ravel()
-    listed, seen = np.split(2 * alike + np.tile(tested, 2), 2)  # those are a table of their own
-    counts = np.zeros((2 * len(alike), len(secrets.labels)))
-    np.add.at(counts, listed, codes[:, None] == np.arange(len(secrets.labels)))
-    total = counts.sum(axis=1)
-    shares = counts / np.maximum(total, 1.0)[:, None]
-    return shares[seen], total[seen] == 1.0, before == after
-
-
-def _published_flows(estimator: Any, secrets: Secrets) -> FloatArray:
-    """Return the chance of each secret of a holder, by that of the row's owner: (owner, holder)."""
-    flows = getattr(estimator, "flows_", None)
-    sizes = np.bincount(secrets.codes[secrets.codes >= 0], minlength=len(secrets.labels))
-    if flows is None or len(flows) != len(sizes) or not sizes.all():
-        return np.eye(len(sizes))
-    people = np.asarray(flows, dtype=float) * sizes[:, None]  # (holder, owner)
-    return np.asarray((people / np.maximum(people.sum(axis=0), _LEAST)).T)
-
-
-def _channel_and_counts(release: Release, secrets: Secrets) -> FloatArray | None:
-    """Return the log chance of each released typical row by secret; None without a channel."""
-    channels: Any = getattr(release.estimator, "channel_", None)
-    if channels is None:
-        return None
-    rows, counts = release.released, release.estimator.counts_
+def _by_channel_and_counts(release: Release, secrets: Secrets) -> FloatArray:
+    """Return the log chance of each released typical row by secret."""
+    estimator, rows = release.estimator, release.released
+    channels, counts = estimator.channel_, estimator.counts_
     counts = counts[secrets.name] if counts.columns.nlevels > 1 else counts
     flows, stratum = [channels], np.zeros(len(rows), dtype=np.intp)
     if isinstance(channels, dict):
@@ -337,7 +322,7 @@ def _channel_and_counts(release: Release, secrets: Secrets) -> FloatArray | None
     masses = zip(flows, np.split(counts, len(flows)), strict=True)
     with np.errstate(invalid="ignore"):  # of secrets that are not there
         told = [np.log(flow.T @ mass / mass.sum(axis=0) + _LEAST) for flow, mass in masses]
-    claims = np.array(told)[stratum, release.estimator.assign(rows)]
+    claims = np.array(told)[stratum, estimator.assign(rows)]
     return np.where(stratum[:, None] < 0, np.nan, claims)
 
 
