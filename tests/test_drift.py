@@ -58,11 +58,12 @@ def noiser():
 
 
 def told(noiser, X, **how):
-    """Return what a release warns of."""
+    """Return what a release warns of, but for rows that it has released before."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         noiser.transform(X, **how)
-    return [str(each.message) for each in caught]
+    lines = [str(each.message) for each in caught]
+    return [line for line in lines if "were released before" not in line]
 
 
 # ---------------------------------------------------------------------------------------- the tests

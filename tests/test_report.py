@@ -868,7 +868,7 @@ def exchanged(table, known="old", **settings):
 
 OTHERS = {"typical row": typical_rows, "exchanged with its row": exchanged}
 WHOLE = {
-    "typical row": "gets all their rows: simulated, not proven.",
+    "typical row": "gets all of them: not proven, and odds may shift further than by one row.",
     "exchanged with its row": "Who gets the whole file is covered, and may hold the list",
 }
 
@@ -1036,8 +1036,8 @@ def test_who_signs_a_swap_that_was_read_from_json_decides_what_who_fitted_it_doe
     fact = "old" if isinstance(known, dict) else "cars"
     assert told[0].startswith(
         "One more fact: who finds a person's row, by client or the index, and knows one more fact, "
-        f"such as {fact}, sees if it is that person's own, as {own} are; with a list of "
-        "secrets he may be nearly certain: NO limit. "
+        f"such as {fact} or a label joined later, sees if it is that person's own, as {own} are; "
+        "with a list of secrets he may be nearly certain: NO limit. "
     )
     assert told[1].startswith(f"Ids: whether client may go out at all: {own} of the rows beside")
     assert told[1].endswith("They are NOT protected.")
@@ -1079,7 +1079,7 @@ def test_recipients_do_not_read_what_only_the_sender_can_do_about_an_order_that_
 def test_recipients_of_a_swap_read_that_one_more_fact_shows_whose_row_it_is():
     page = str(report(exchanged(make_table(0, 200)), kind="external"))
     assert "he sees whether the row is that person's own, and with a list of secrets may be" in page
-    assert "ids, order and index tell nothing of a person; what they tell is not covered" in page
+    assert "ids, order and index tell nothing of a person's secret or values" in page
 
 
 def test_a_headline_never_contradicts_a_finding_and_says_where_nothing_was_changed(noiser, audited):

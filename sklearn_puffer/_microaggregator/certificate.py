@@ -315,8 +315,8 @@ def not_covered(facts: PrototypeFacts) -> list[str]:
         "are drawn, the counts or the figures of this certificate, which show the last one's "
         "secret (keep the estimator and saved files where the table is, and give recipients the "
         "report).",
-        "Not covered: readers who hold the list of the people in a released file, be they fitted "
-        "or not; who holds the list of all fitted people is covered for one released "
+        "Not covered: readers who hold the list of the rows of the people in a released file, be "
+        "they fitted or not; who holds the list of all fitted rows is covered for one released "
         "row, not for all rows together.",
         f"Not covered: {labels}; name their columns in joined=.",
         *_coarser(facts, "; name a column of it in joined=, too"),
@@ -392,9 +392,10 @@ def terms_of(facts: PrototypeFacts, known: Sequence[Name], coarse: Sequence[Name
     left_out = [
         "Of a person who was fitted: readers who know the rows of all other fitted people and how "
         "typical rows are drawn, the counts or the figures of the certificate are not covered (of "
-        "a person who was not fitted they are).",
-        "Readers who hold the list of the people in a released file, be they fitted or not, are "
-        "not covered; who holds the list of all fitted people is covered for one released row.",
+        "a person who was not fitted they are). Against who knows which fitted row is his own "
+        "nothing is proven.",
+        "Readers who hold the list of the rows of the people in a released file, be they fitted or "
+        "not, are not covered, but for one released row where it is the list of ALL fitted rows.",
         f"Further facts of a person, and {labels}, are not covered unless they were named as known "
         "or joined.",
         *_coarser(facts),
@@ -435,8 +436,9 @@ def terms_of(facts: PrototypeFacts, known: Sequence[Name], coarse: Sequence[Name
         left_out=left_out,
         whole="Whole file, no list: people who were not fitted are covered, if people are "
         "independent; of fitted people one row is proven, not a file. Who holds the list of ALL "
-        "fitted people and gets all their rows: simulated, not proven. Who holds that of the "
-        "people in any other file, such as a part of these: not covered, not even for one row.",
+        "fitted rows and gets all of them: not proven, and odds may shift further than by one row. "
+        "Who holds that of the rows in any other file, such as a part of these: not covered, not "
+        "even for one row.",
         again="one row a person, once or as identical copies",
         beyond=f", but of fitted people for one row alone, NOT for a whole file{beyond}"
         + say.BY_THEMSELVES * bool(known),

@@ -477,7 +477,7 @@ class _Rows(_Settings):
             if own.view == INSIDER != getattr(attack, "view", None):
                 yield ["Insiders", *self._reached(own)]
         if raw := audit._as_they_are():
-            beside = f"odds shifted ({raw.ends()}), if they were released unchanged"
+            beside = f"odds shifted ({raw.ends()}, by this test alone), if released unchanged"
             yield ["Rows as they are", raw.shift().partition(",")[0], beside]
 
     def _reached(self, attack: Attack) -> tuple[str, str]:
