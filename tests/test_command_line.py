@@ -370,7 +370,7 @@ def test_messages_name_options_and_leave_names_of_columns_as_they_are():
         "column 'X' of the table (--sensitive '{age = 5}') has --missing error; "
         "--known X, --level none."
     )
-    assert as_typed(UNOWNED).endswith("tells nothing: in a column named id, --ids id.")
+    assert as_typed(UNOWNED).endswith("number them: in a column named id, --ids id.")
     assert as_typed("public names column 'a=b'; fit public columns, or n_bins.") == (
         "--public names column 'a=b'; fit public columns, or --n-bins."
     )
@@ -452,8 +452,10 @@ def test_a_swap_of_a_file_is_fitted_and_released_as_in_memory_under_a_key(folder
 def test_the_release_of_a_swap_that_fit_tells_is_made_as_told_and_again_the_same(folder, capsys):
     assert main(SWAP) == 0
     said = capsys.readouterr().err
-    [command] = re.findall(r"shows all of it; puffer (release .*) uses it\n", said)
+    [command] = re.findall(r"to release by it: puffer (release .*)\n", said)
     assert command.endswith("released.csv --row-id client --key-file people.key")
+    assert said.index("to make a key") < said.index("to release by it")  # which needs it
+    assert "puffer report swap.json --out report.html --audit in.csv\n" in said
     assert main(shlex.split(command)) == 2  # there is no key yet
     [made] = re.findall(r"to make a key that only you can read, once: (.*)\n", said)
     said = capsys.readouterr().err
@@ -475,7 +477,7 @@ def test_a_swap_of_a_file_without_ids_is_made_once_as_fit_tells(folder, capsys):
     make_table().drop(columns="client").to_csv("in.csv", index=False)
     without = [word for word in SWAP if word not in ("--ids", "client")]
     assert main(without) == 0
-    [command] = re.findall(r"all of it; puffer (release .*) uses it\n", capsys.readouterr().err)
+    [command] = re.findall(r"to release by it: puffer (release .*)\n", capsys.readouterr().err)
     assert main([*shlex.split(command), "--key-file", "key"]) == 2
     assert "or leave the key out if there are none" in told(capsys)
     assert main(shlex.split(command)) == 0
@@ -1203,7 +1205,7 @@ def test_the_command_that_a_plan_tells_reads_the_file_as_the_plan_did(folder, ca
     assert main(["plan", "in.txt.csv", *asked, *layout]) == 0
     [command] = re.findall(r"to fit row 0: puffer (fit .*)", told(capsys))
     assert main(shlex.split(command)) == 0
-    [command] = re.findall(r"shows all of it; puffer (release .*) uses it", told(capsys))
+    [command] = re.findall(r"to release by it: puffer (release .*)", told(capsys))
     assert main(shlex.split(command)) == 0  # so does the one that fit tells
 
 
@@ -1223,7 +1225,7 @@ def test_the_notes_of_a_plan_name_options_on_its_pages_too(folder):
     asked = ["plan", "in.csv", "--sensitive", "loan", "--public", "cars", "--epsilon", "0.001"]
     assert main([*asked, "--out", "plan.html"]) == 0
     page = Path("plan.html").read_text()
-    assert "name it in --ids, or number rows" in page
+    assert "name it in --ids, or shuffle the rows and number them" in page
     assert "ids=" not in page
 
 

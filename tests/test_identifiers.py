@@ -94,6 +94,13 @@ def test_text_that_is_refused_comes_with_the_way_out_whatever_releases_it(kind, 
         assert 0 < said.index("leave it out") < said.index("if it only names people, ids='column'")
 
 
+def test_a_swap_advises_nobody_to_keep_dates_as_ids_since_they_say_something_of_people():
+    days = pd.date_range("2020-01-01", periods=N)
+    with pytest.raises(ValueError, match="'column' holds dates") as caught:
+        READERS["a swap"]().fit(table(days))
+    assert "ids=" not in str(caught.value)
+
+
 @pytest.mark.slow
 def test_a_plan_names_the_way_out_of_text_that_it_leaves_out():
     frame = table(0).drop(columns="column").assign(**{kind: WAYS[kind][0] for kind in WAYS})

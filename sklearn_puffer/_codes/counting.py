@@ -305,7 +305,8 @@ def check_no_identifier(
         why += f"{n_different:,} values in {n_rows:,} rows are different"
     way = "leave it out of X, or name it in public= if it is to be released"
     way = way_of_text(values) if what == "text" else way
-    stays = f"; if it only names people, ids={name!r} keeps it with them" if ids else ""
+    stays = f"; if it only names people, ids={name!r} keeps it with them"
+    stays = stays if ids and what != "date" else ""  # dates say something of people
     raise ValueError(f"column {name!r} {why}; {way}{stays}.")
 
 

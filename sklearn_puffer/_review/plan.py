@@ -29,7 +29,7 @@ EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 UNOWNED = (
     "A swap was not tried, as nothing says whose row is whose. It keeps rows exact and hides whose "
     "each is, not what it says. Where readers know people by a number alone, name it in ids=, or "
-    'number rows whose order tells nothing: table.insert(0, "id", range(len(table))), ids="id".'
+    'shuffle the rows and number them: table.insert(0, "id", range(len(table))), ids="id".'
 )
 NEARLY = 0.9  # share of what constants change, from which on the advice says so
 VERDICTS = ("holds", "struck out", "does not hold", "refused")

@@ -76,11 +76,14 @@ def fit(args: Any) -> None:
     if args.mechanism == "swap" and len(ids) == 1:
         words += ["--row-id", *ids, "--key-file", KEY_FILE]  # the same again, if it is repeated
     released = on_one_line(shlex.join(words))
-    tell(
-        f"wrote {args.artifact}; puffer report {args.artifact} shows all of it; {released} uses it"
-    )
+    page = on_one_line(shlex.join(["puffer", "report", args.artifact]))
+    # a swap learns nothing of its rows, so that any serve
+    held = args.table if args.mechanism == "swap" else "held_out.csv (rows that fit has not seen)"
+    tell(f"wrote {args.artifact}; {page} shows all of it")
+    tell(f"for a page to sign, after an attack: {page} --out report.html --audit {held}")
     if KEY_FILE in words and not Path(KEY_FILE).exists():
         tell(key_made(KEY_FILE))
+    tell(f"to release by it: {released}")
 
 
 def _check_label(args: Any, columns: Sequence[str]) -> None:
