@@ -868,7 +868,7 @@ def exchanged(table, known="old", **settings):
 
 OTHERS = {"typical row": typical_rows, "exchanged with its row": exchanged}
 WHOLE = {
-    "typical row": "gets all of them: not proven, and odds may shift further than by one row.",
+    "typical row": "gets all of them: not proven, and odds may shift further.",
     "exchanged with its row": "Who gets the whole file is covered, and may hold the list",
 }
 
@@ -1078,8 +1078,8 @@ def test_recipients_do_not_read_what_only_the_sender_can_do_about_an_order_that_
 
 def test_recipients_of_a_swap_read_that_one_more_fact_shows_whose_row_it_is():
     page = str(report(exchanged(make_table(0, 200)), kind="external"))
-    assert "he sees whether the row is that person's own, and with a list of secrets may be" in page
-    assert "ids, order and index tell nothing of a person's secret or values" in page
+    assert "he sees if the row is that person's own, and with a list of secrets may be" in page
+    assert "ids, order and index tell nothing of secrets and values" in page
 
 
 def test_a_headline_never_contradicts_a_finding_and_says_where_nothing_was_changed(noiser, audited):

@@ -390,10 +390,9 @@ def terms_of(facts: PrototypeFacts, known: Sequence[Name], coarse: Sequence[Name
     if facts.joined:
         labels += f" (other than {listed(list(facts.joined))})"
     left_out = [
-        "Of a person who was fitted: readers who know the rows of all other fitted people and how "
-        "typical rows are drawn, the counts or the figures of the certificate are not covered (of "
-        "a person who was not fitted they are). Against who knows which fitted row is his own "
-        "nothing is proven.",
+        "Of a person who was fitted (not of others): readers who know the rows of all other fitted "
+        "people and how typical rows are drawn, the counts or the figures of the certificate are "
+        "not covered. Nothing is proven against who knows which fitted row is his own.",
         "Readers who hold the list of the rows of the people in a released file, be they fitted or "
         "not, are not covered, but for one released row where it is the list of ALL fitted rows.",
         f"Further facts of a person, and {labels}, are not covered unless they were named as known "
@@ -436,9 +435,8 @@ def terms_of(facts: PrototypeFacts, known: Sequence[Name], coarse: Sequence[Name
         left_out=left_out,
         whole="Whole file, no list: people who were not fitted are covered, if people are "
         "independent; of fitted people one row is proven, not a file. Who holds the list of ALL "
-        "fitted rows and gets all of them: not proven, and odds may shift further than by one row. "
-        "Who holds that of the rows in any other file, such as a part of these: not covered, not "
-        "even for one row.",
+        "fitted rows and gets all of them: not proven, and odds may shift further. Who holds that "
+        "of any other file, such as a part of these: not covered, not even for one row.",
         again="one row a person, once or as identical copies",
         beyond=f", but of fitted people for one row alone, NOT for a whole file{beyond}"
         + say.BY_THEMSELVES * bool(known),

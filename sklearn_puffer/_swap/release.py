@@ -432,21 +432,16 @@ class RowExchange(Mechanism):
             "most, keep their own; every row of the table is released with somebody",
             granted=(
                 "The reader knows what is named above, and nothing else about a row.",
-                "It is assumed that ids, order and index tell nothing of a person's secret or "
-                "values (whose row it is they may tell); what else they tell is not covered."
-                + nobodys
-                * (not self.ids and not self.strata),
+                "It is assumed that ids, order and index tell nothing of secrets and values (whose "
+                "a row is they may)." + nobodys * (not self.ids and not self.strata),
                 "A person is one row, or in one group of rows that are exchanged together.",
                 *([] if release.certificate_.groups is None else [sizes]),
                 "The table is exchanged once: two swaps together tell more than either.",
                 *([distance] if facts.distances else []),
             ),
             left_out=[*([insiders] if open_to_insiders else []), *facts.not_covered()],
-            whole="Who gets the whole file is covered, and may hold the list of its rows with "
-            "their secrets; but NOT who finds a person's row (by ids, index or order) and knows "
-            "one more fact of that person: for him there is no limit."
-            + f" {insiders}"
-            * (not open_to_insiders),
+            whole="Who gets the whole file is covered, and may hold the list of its rows with all "
+            "secrets, but NO other fact of a person." + f" {insiders}" * (not open_to_insiders),
             again="these people once: keep this table, never exchange again",
             beyond=", but NOT for people in the table" * open_to_insiders
             + say.BY_THEMSELVES * bool(self.strata),
