@@ -369,7 +369,7 @@ def test_all_pages_say_second_that_the_file_is_not_anonymous(how):
 
 def test_ids_and_columns_that_pass_through_have_a_line_of_their_own_above_the_figures():
     for release, said in (
-        (exchanged(make_table(0, 200)), "client"),  # and not what is taken as known
+        (exchanged(make_table(0, 200)), "client, old"),  # which is taken as known
         (make_noiser(public="cars", remainder="passthrough"), "old"),
     ):
         line = f"Goes out as it is, and is NOT protected: {said}."
@@ -811,7 +811,9 @@ def test_the_figures_of_an_audit_are_those_of_its_table():
     assert beside.startswith(f"{best['view']}: odds shifted (")
     raw = found._as_they_are()
     assert figures["Rows as they are"][0] == raw.shift().removesuffix(", within chance")
-    assert figures["Rows as they are"][1].startswith(f"odds shifted ({raw.ends()}), if they were")
+    assert figures["Rows as they are"][1].startswith(
+        f"odds shifted ({raw.ends()}, by this test alone), if "
+    )
     assert "the 95 % interval); 2.72 times allowed" in beside
     own = found.utility.set_index("what").loc["AUC on true rows"]
     assert figures["Task"][0] == f"{own['after']:.3f} AUC"
@@ -1035,9 +1037,9 @@ def test_who_signs_a_swap_that_was_read_from_json_decides_what_who_fitted_it_doe
     own = f"{100.0 * swap.certificate_.facts.stay:.0f} %"
     fact = "old" if isinstance(known, dict) else "cars"
     assert told[0].startswith(
-        "One more fact: who finds a person's row, by client or the index, and knows one more fact, "
-        f"such as {fact} or a label joined later, sees if it is that person's own, as {own} are; "
-        "with a list of secrets he may be nearly certain: NO limit. "
+        "One more fact: who finds a person's row, by client, the index or the order, and knows one "
+        f"more fact, such as {fact} or a label joined later, sees if it is that person's own, as "
+        f"{own} are; NO limit holds for him, and with a list of secrets he may be nearly certain. "
     )
     assert told[1].startswith(f"Ids: whether client may go out at all: {own} of the rows beside")
     assert told[1].endswith("They are NOT protected.")
@@ -1078,7 +1080,7 @@ def test_recipients_do_not_read_what_only_the_sender_can_do_about_an_order_that_
 
 def test_recipients_of_a_swap_read_that_one_more_fact_shows_whose_row_it_is():
     page = str(report(exchanged(make_table(0, 200)), kind="external"))
-    assert "he sees if the row is that person's own, and with a list of secrets may be" in page
+    assert "no limit, as he sees if the row is that person's own; with a list" in page
     assert "ids, order and index tell nothing of secrets and values" in page
 
 

@@ -173,9 +173,10 @@ def about_own_rows(own: float, ids: Sequence[Name], known: Name) -> list[str]:
     """
     names, share = ", ".join(map(shown, ids)), f"{100.0 * own:.0f} %"
     told = (
-        f"One more fact: who finds a person's row, by {names or 'known columns'} or the index, and "
-        f"knows one more fact, such as {shown(known)} or a label joined later, sees if it is that "
-        f"person's own, as {share} are; with a list of secrets he may be nearly certain: NO limit. "
+        f"One more fact: who finds a person's row, by {names or 'known columns'}, the index or the "
+        f"order, and knows one more fact, such as {shown(known)} or a label joined later, sees if "
+        f"it is that person's own, as {share} are; NO limit holds for him, and with a list of "
+        "secrets he may be nearly certain. "
         "Name such columns as known, leave out what finds a row, or do not release."
     )
     if not ids:

@@ -243,7 +243,8 @@ class PrototypeCertificate(Certificate):
             odds, beside = facts.joint, "at most, as chance has typical rows more or less frequent"
             if facts.chance is not None:
                 odds = facts.chance
-                beside = f"in {facts.level:.0%} of simulated tables; proven: {times(facts.joint)}"
+                beside = f"in {facts.level:.0%} of simulated tables; proven for fixed groups: "
+                beside += times(facts.joint)
             told.append(["People not in the table", times(odds), beside])
         # columns that are drawn one by one make more rows
         return [rows] * (facts.drawn is None) + told
@@ -277,7 +278,8 @@ class PrototypeCertificate(Certificate):
         if facts.joint is not None:
             told[1] += (
                 " If typical rows are more or less frequent among people who are not in the table, "
-                f"as chance has it, they may shift {times(facts.joint)}: a proven bound."
+                f"as chance has it, they may shift {times(facts.joint)}: a bound, proven for fixed "
+                "groups."
             )
         if facts.level is not None and facts.chance is not None:
             few = f"{facts.level:.0%} of simulated tables"

@@ -302,11 +302,11 @@ def about_file(release: Any, others: Sequence[Name] = ()) -> list[str]:
 
     It says of the sensitive columns, and of ``others``, which are left out.
     """
-    rules, known = release._fitted.rules, release._fitted.mechanism.terms(release).known
+    rules, coarse = release._fitted.rules, release._fitted.mechanism.terms(release).coarse
     secrets = dict.fromkeys(pair.sensitive for pair in release.certificate_.pairs)
     columns = dict.fromkeys([*(rules.sensitive or secrets), *others])
     out = [shown(name) for name in columns if name not in rules.order]
-    as_they_are = [shown(name) for name in rules.passed if name not in known]
+    as_they_are = [shown(name) for name in rules.passed if name not in coarse]
     protected = " and ".join(map(shown, secrets))
     told = (
         f"Only {protected} {'is' if len(secrets) == 1 else 'are'} protected. The file is not "

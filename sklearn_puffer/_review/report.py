@@ -370,7 +370,9 @@ class _Rows(_Settings):
     def _set(self) -> str:
         """Return the settings as Python writes them, but for defaults."""
         defaults = inspect.signature(type(self.noiser)).parameters
-        own = {key: getattr(self.certificate, key) for key in ("epsilon", "delta", "releases")}
+        own = {key: getattr(self.certificate, key) for key in ("epsilon", "delta")}
+        if self.certificate.releases > 1:
+            own["releases"] = self.certificate.releases
         params = self.noiser.get_params(deep=False)
         own |= {key: e for key, e in params.items() if repr(e) != repr(defaults[key].default)}
         own.pop("fitted", None)  # of a release that was read: all of it

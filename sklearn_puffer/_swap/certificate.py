@@ -118,8 +118,8 @@ class ExchangeFacts:
         told = [
             "what a person in the table infers about third parties, from rows not matched.",
             "a second swap of the same people: both tell more together than either; keep this one.",
-            "who knows one more fact (or label) of a person that is not named as known: he sees "
-            "if the row is that person's own, and with a list of secrets may be nearly certain.",
+            "who knows one more fact (or label) of a person that is not named as known: no limit, "
+            "as he sees if the row is that person's own; with a list he may be nearly certain.",
         ]
         told = told if self.matching == "nearest" else told[1:]
         return [f"Not covered: {sentence}" for sentence in told]
