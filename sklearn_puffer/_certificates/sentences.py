@@ -176,8 +176,8 @@ def about_own_rows(own: float, ids: Sequence[Name], known: Name) -> list[str]:
         f"One more fact: who finds a person's row, by {names or 'known columns'}, the index or the "
         f"order, and knows one more fact, such as {shown(known)} or a label joined later, sees if "
         f"it is that person's own, as {share} are; NO limit holds for him, and with a list of "
-        "secrets he may be nearly certain. "
-        "Name such columns as known, leave out what finds a row, or do not release."
+        "secrets he may be nearly certain. Name such columns as known, leave out what finds a row, "
+        "or do not release."
     )
     if not ids:
         return [told]

@@ -324,11 +324,11 @@ def audit(
 
     The readers whom a guarantee covers: *fresh models* (boosted trees, nearest neighbours and a
     linear model) learn from released rows of others, and know how often each row occurs. Who *holds
-    the list* of rows with their secrets knows what the mechanism publishes, too: the mean flows of
-    a swap, by the secret of the row that somebody holds; the channel and the counts of typical
-    rows. Who has a *better model* learnt it from raw rows of others. An *insider* of a swap finds
-    his own row with somebody else. Who *joins a label* is covered where ``known=`` or ``joined=``
-    names it; else what he finds is shown, and is no finding.
+    the list* of rows of a swap with their secrets knows the mean flows, too, by the secret of the
+    row that somebody holds. Who *knows the fit* of typical rows has the channel and the counts, and
+    looks up nobody in a list. Who has a *better model* learnt it from raw rows of others. An
+    *insider* of a swap finds his own row with somebody else. Who *joins a label* is covered where
+    ``known=`` or ``joined=`` names it; else what he finds is shown, and is no finding.
 
     Rows that are judged are exchanged as a table of their own, so that readers learn from people of
     another table. The certificate is about the distribution that was fitted, and held-out rows

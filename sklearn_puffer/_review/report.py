@@ -84,7 +84,7 @@ readers who know the population better
 
         Jinja2 makes it, of the extra ``report``; without it this is a ModuleNotFoundError.
         """
-        return render("report.html", report=self, page=self.page)
+        return render("report.html", report=self, page=self.page, alarms=_ALARMS)
 
     def _html(self) -> str:
         return self.html
@@ -205,6 +205,13 @@ def report(
 
 
 _HEAD = ["figure", "value", "beside it"]
+# figures, or values of figures, that ask for attention
+_ALARMS = _BEYOND, _UNTRIED, _UNFOUND, _FEW = (
+    "Beyond the limit",
+    "none tried",
+    "none could be found",
+    "too few rows to tell",
+)
 _ORDER_TELLS = "BUT THE ORDER OF ROWS OR IDS, OR THE INDEX, TELLS A SECRET"
 _USELESS = "BUT OF LITTLE USE: A CONSTANT IN THEIR PLACE WOULD CHANGE VALUES NO MORE"
 _IN_BINS = "in bins or merged, since a reader may know it"
@@ -224,7 +231,7 @@ class _Settings:
         self.seeded = said or noiser.random_state is not None
         # what the order of the fitted rows tells
         self.of_order = [said for said in self.certificate.assumptions if UNCOVERED in said]
-        self.nearest = "Beyond the limit" if audit.findings else "Nearest to the limit"
+        self.nearest = _BEYOND if audit.findings else "Nearest to the limit"
 
     def report(self, name: str, by: str) -> Report:
         """Return the report for recipients."""
@@ -470,11 +477,11 @@ class _Rows(_Settings):
         """Yield how far readers shifted odds: the best, insiders, and of rows as they are."""
         audit, attack = self.audit, self.audit._surest()
         if attack is None:
-            yield [self.nearest, "none tried", "an audit measures it"]
+            yield [self.nearest, _UNTRIED, "an audit measures it"]
         elif audit._sees() or audit.findings:
             yield [self.nearest, *self._reached(attack)]
         else:
-            yield [self.nearest, "none could be found", "attackers are weak, or rows too few"]
+            yield [self.nearest, _UNFOUND, "attackers are weak, or rows too few"]
         for own in audit._by_reader():
             if own.view == INSIDER != getattr(attack, "view", None):
                 yield ["Insiders", *self._reached(own)]
@@ -494,7 +501,7 @@ class _Rows(_Settings):
         if chance:
             beside = f"{attack.view}: {value} ({attack.ends()}), as chance has it; {allowed}"
             few = attack.high > attack.allowed + BLUNT
-            value = "too few rows to tell" if few else "no breach found"
+            value = _FEW if few else "no breach found"
         return value, beside
 
     def _audited(self, above: Sequence[str]) -> Section:
